@@ -261,6 +261,8 @@ class LLMResponse:
     """The same in blocks that the provider has signed, and wants back between tool calls."""
 
 
+THINKING_BLOCKS = "thinking_blocks"
+"""The field of a message with these blocks, as litellm names it."""
 Complete = Callable[[LLMRequest, FrameSink, int], Awaitable[LLMResponse]]
 """`LLM.complete`."""
 

@@ -1,4 +1,4 @@
-"""Reading untrusted files: only regular files of a bounded size.
+"""Reading regular files of a bounded size, and replacing private ones atomically.
 
 Opening or reading a FIFO, a device or a socket could block, so they raise OSError, like a file that cannot be read.
 """
@@ -41,3 +41,13 @@ def read_text(file: Path, max_bytes: int = MAX_BYTES, *, follow: bool = True) ->
     """The content as text, with `\\n` line ends. Raises OSError as `read_bytes`, and UnicodeDecodeError."""
     text = read_bytes(file, max_bytes, follow=follow).decode("utf-8")
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def write_private(file: Path, text: str) -> None:
+    """Create or replace a file that only its owner can read, atomically, and its folder if needed. Raises OSError."""
+    import tempfile  # slow to import, and not needed for the first frame
+
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=file.parent, delete=False, encoding="utf-8") as new:
+        new.write(text)
+    os.replace(new.name, file)

@@ -1,8 +1,8 @@
-"""The program of another agent and the session with it, as a queue of its messages and requests.
+"""AgentProcess: the program of an external agent and its session, as a queue of its output.
 
-The user chooses the program in the settings. It runs as the user, outside the sandbox: Handloom is told what it does by
-its own means, and cannot prevent it. Its requests to the client (a permission, reading or writing a file) wait here for
-an answer. One prompt runs at a time.
+The user chooses the program in the settings. It runs as the user, outside the sandbox, and Handloom cannot prevent what
+it does itself. Its requests to the client (a permission, reading or writing a file) wait here for an answer. One prompt
+runs at a time.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from acp.schema import (
 )
 from pydantic import BaseModel, ValidationError
 
-from core.acp.json_rpc import MAX_LINE_BYTES, Wire
+from core.acp.json_rpc import MAX_LINE_BYTES, JsonRpcStream
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 
 log = logging.getLogger(__name__)
 
 START_S = 60.0
-"""For the program to say hello and open a session; some of them install themselves first."""
+"""Timeout for the handshake and a new session; some programs install themselves first."""
 CANCEL_S = 10.0
-"""For a cancelled prompt to end; then the program is ended."""
+"""Timeout for the end of a cancelled prompt, after which the program is ended."""
 END_S = 2.0
-"""For a program to end before it is told harder."""
+"""Timeout for the end of a program before the next signal is sent."""
 STDERR_BYTES = 2000
-MAX_UNHEARD = 10_000
-"""Updates that wait to be heard, while a question waits for the user; what is beyond is not told."""
+MAX_QUEUED = 10_000
+"""Limit of queued updates while a question waits for the user; further ones are dropped."""
 NOT_FOUND, INVALID_PARAMS, AUTH_REQUIRED = -32601, -32602, -32000
 
-Wanted = RequestPermissionRequest | ReadTextFileRequest | WriteTextFileRequest
-_REQUESTS: dict[str, type[Wanted]] = {
+RequestParams = RequestPermissionRequest | ReadTextFileRequest | WriteTextFileRequest
+_REQUESTS: dict[str, type[RequestParams]] = {
     "session/request_permission": RequestPermissionRequest,
     "fs/read_text_file": ReadTextFileRequest,
     "fs/write_text_file": WriteTextFileRequest,
@@ -53,40 +53,40 @@ _REQUESTS: dict[str, type[Wanted]] = {
 
 
 @dataclass(slots=True)
-class Want:
-    """Something that the other agent asks for and waits for."""
+class ClientRequest:
+    """A request of the external agent that waits for an answer."""
 
     id: str
-    """Ours; names the action that stands for it."""
+    """Our id, which the request's action has as its tool call id."""
     method: str
-    wanted: Wanted
+    params: RequestParams
     answer: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """The prompt is over: why it stopped, or what went wrong."""
+class PromptEnded:
+    """The end of a prompt: the reason, or the error."""
 
     stop_reason: str = ""
     error: BaseException | None = None
 
 
-Heard = BaseModel | Want | Ended
-"""An update of the session, a request, or the end of the prompt."""
+AgentOutput = BaseModel | ClientRequest | PromptEnded
+"""An update of the session, a request, or the end of a prompt."""
 
 
 class AgentProcess:
-    """Of one conversation. Starts with the first prompt, and again after it died; `aclose` it."""
+    """The program of one conversation. Starts with the first prompt, and again after it died. Close it."""
 
     def __init__(self, command: str, folder: str, environ: Mapping[str, str]) -> None:
-        """`environ` is all that the program gets of ours."""
+        """`environ` is the whole environment of the program."""
         self.command = command
         self._environ = environ
         self._folder = folder
         self._process: asyncio.subprocess.Process | None = None
         self._connection: Connection | None = None
         self._session = ""
-        self._heard: asyncio.Queue[Heard] = asyncio.Queue()
+        self._output: asyncio.Queue[AgentOutput] = asyncio.Queue()
         self._prompt: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
         self._errors: asyncio.Task[None] | None = None
@@ -95,46 +95,46 @@ class AgentProcess:
 
     @property
     def has_session(self) -> bool:
-        """Whether the program runs and knows what it was prompted with so far."""
+        """Whether the program runs and has the earlier prompts."""
         return self._connection is not None and self._process is not None and self._process.returncode is None
 
     @property
     def is_prompting(self) -> bool:
-        """Whether a prompt runs whose end was not heard yet."""
+        """Whether a prompt runs."""
         return self._prompt is not None
 
     # -- a prompt ------------------------------------------------------------------------------------------------------
 
     async def prompt(self, text: str, pictures: list[str]) -> None:
-        """Begin a prompt; what comes of it is heard. Raises ModelError, ConfigurationError."""
-        await self.stopped()
+        """Begin a prompt, whose output `next_output` returns. Raises ModelError, ConfigurationError."""
+        await self.wait_stopped()
         connection = await self._started()
-        self._heard = asyncio.Queue()
+        self._output = asyncio.Queue()
         blocks: list[dict[str, Any]] = [{"type": "text", "text": text}]
         for url in pictures:
             kind, _comma, data = url.removeprefix("data:").partition(";base64,")
             blocks.append({"type": "image", "mimeType": kind, "data": data})
-        self._prompt = asyncio.create_task(self._run(connection, blocks, self._heard), name="prompt of another agent")
+        self._prompt = asyncio.create_task(self._run(connection, blocks, self._output), name="agent prompt")
 
-    async def hear(self) -> Heard:
-        """The next thing that it says or wants. After `Ended` there is nothing until the next prompt."""
-        heard = await self._heard.get()
-        if isinstance(heard, Ended):
+    async def next_output(self) -> AgentOutput:
+        """Wait for its next output. After `PromptEnded` there is none until the next prompt."""
+        output = await self._output.get()
+        if isinstance(output, PromptEnded):
             self._prompt = None
-        return heard
+        return output
 
     def interrupt(self) -> None:
-        """Begin to stop the prompt that runs; what comes next waits until it is over."""
+        """Begin to cancel the prompt; the next prompt waits for its end."""
         if self._stopping is None or self._stopping.done():
-            self._stopping = asyncio.create_task(self._cancel(), name="cancel of another agent")
+            self._stopping = asyncio.create_task(self._cancel(), name="agent cancel")
 
     async def cancel(self) -> None:
-        """Stop the prompt that runs, and return when it is over."""
+        """Cancel the prompt, and return when it has ended."""
         self.interrupt()
-        await self.stopped()
+        await self.wait_stopped()
 
-    async def stopped(self) -> None:
-        """Return when no prompt is being stopped."""
+    async def wait_stopped(self) -> None:
+        """Return when no prompt is being cancelled."""
         if self._stopping is not None:
             await asyncio.shield(self._stopping)
 
@@ -145,41 +145,43 @@ class AgentProcess:
             await self._connection.send_notification("session/cancel", {"sessionId": self._session})
         try:
             async with asyncio.timeout(CANCEL_S):
-                while not isinstance(heard := await self.hear(), Ended):
-                    if isinstance(heard, Want):
-                        heard.answer.set_exception(RequestError(INVALID_PARAMS, "The prompt was cancelled."))
+                while not isinstance(output := await self.next_output(), PromptEnded):
+                    if isinstance(output, ClientRequest):
+                        output.answer.set_exception(RequestError(INVALID_PARAMS, "The prompt was cancelled."))
         except TimeoutError:
-            log.warning("another agent did not end its cancelled prompt and is ended")
+            log.warning("an external agent did not end its cancelled prompt and is ended")
             await self.aclose()
 
-    async def _run(self, connection: Connection, blocks: list[dict[str, Any]], heard: asyncio.Queue[Heard]) -> None:
+    async def _run(
+        self, connection: Connection, blocks: list[dict[str, Any]], output: asyncio.Queue[AgentOutput]
+    ) -> None:
         try:
             result = await connection.send_request("session/prompt", {"sessionId": self._session, "prompt": blocks})
             reason = result.get("stopReason") if isinstance(result, dict) else None
-            heard.put_nowait(Ended(stop_reason=str(reason)[:40]))
+            output.put_nowait(PromptEnded(stop_reason=str(reason)[:40]))
         except (RequestError, OSError) as error:
-            heard.put_nowait(Ended(error=self._failed(error)))
+            output.put_nowait(PromptEnded(error=self._failed(error)))
 
-    # -- what it calls -------------------------------------------------------------------------------------------------
+    # -- requests and updates ------------------------------------------------------------------------------------------
 
     async def _answer(self, method: str, params: Any, is_notification: bool) -> Any:
-        """One message of the other agent's. Raises RequestError."""
+        """Handle a message of the external agent. Raises RequestError."""
         try:
             if is_notification:
-                if method == "session/update" and self._heard.qsize() < MAX_UNHEARD:
-                    self._heard.put_nowait(SessionNotification.model_validate(params).update)
+                if method == "session/update" and self._output.qsize() < MAX_QUEUED:
+                    self._output.put_nowait(SessionNotification.model_validate(params).update)
                 return None
             if method not in _REQUESTS:
                 raise RequestError(NOT_FOUND, f"This client has no method {method[:60]!a}.")
-            wanted = _REQUESTS[method].model_validate(params)
+            params = _REQUESTS[method].model_validate(params)
         except ValidationError as error:
             if is_notification:
-                log.warning("another agent's update was none: %s", error.errors(include_input=False)[0]["msg"])
+                log.warning("invalid update of an external agent: %s", error.errors(include_input=False)[0]["msg"])
                 return None
             raise RequestError(INVALID_PARAMS, f"{method}: {error.errors(include_input=False)[0]['msg']}") from error
-        want = Want(f"acp-{uuid.uuid4().hex[:12]}", method, wanted)
-        self._heard.put_nowait(want)
-        return await want.answer
+        request = ClientRequest(f"acp-{uuid.uuid4().hex[:12]}", method, params)
+        self._output.put_nowait(request)
+        return await request.answer
 
     # -- the program ---------------------------------------------------------------------------------------------------
 
@@ -205,9 +207,7 @@ class AgentProcess:
                 f"agent.acp_command cannot be read: {error}. Correct it in config.toml."
             ) from error
         if not words:
-            raise ConfigurationError(
-                "ACPAgent needs the command of another agent. Set agent.acp_command in config.toml."
-            )
+            raise ConfigurationError("ACPAgent needs the command of an agent. Set agent.acp_command in config.toml.")
         pipe = asyncio.subprocess.PIPE
         self._process = process = await asyncio.create_subprocess_exec(
             *words,
@@ -221,7 +221,7 @@ class AgentProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         self._errors = asyncio.create_task(self._keep_errors(process))
-        self._connection = connection = Connection(self._answer, Wire(process.stdout, process.stdin))
+        self._connection = connection = Connection(self._answer, JsonRpcStream(process.stdout, process.stdin))
         files = {"readTextFile": True, "writeTextFile": True}
         hello = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": {"fs": files, "terminal": False}}
         await connection.send_request("initialize", hello)
@@ -230,7 +230,7 @@ class AgentProcess:
         return connection
 
     async def _keep_errors(self, process: asyncio.subprocess.Process) -> None:
-        """The end of what it writes to standard error, for the message that tells of its failure."""
+        """Keep the end of its standard error for error messages."""
         assert process.stderr is not None
         while data := await process.stderr.read(STDERR_BYTES):
             self._stderr = (self._stderr + data)[-STDERR_BYTES:]
@@ -239,17 +239,15 @@ class AgentProcess:
         name = self.command[:80]
         if isinstance(error, RequestError):
             if error.code == AUTH_REQUIRED:
-                text = f"The other agent wants you to log in: run {name!a} in a terminal once, then send a message."
+                text = f"The external agent needs a login: run {name!a} in a terminal once, then send a message."
                 return ModelError(ModelErrorKind.AUTHENTICATION, text)
-            return ModelError(ModelErrorKind.BAD_RESPONSE, f"The other agent failed: {str(error)[:1000]}")
+            return ModelError(ModelErrorKind.BAD_RESPONSE, f"The external agent failed: {str(error)[:1000]}")
         why = self._stderr.decode("utf-8", "replace").strip() or str(error) or "it does not answer"
-        text = (
-            f"The other agent ({name!a}) cannot be used: {why} Correct agent.acp_command, or send a message to retry."
-        )
+        text = f"The external agent ({name!a}) failed: {why} Correct agent.acp_command, or send a message to retry."
         return ModelError(ModelErrorKind.HOST, text)
 
     async def aclose(self) -> None:
-        """End the program. May be called twice; the next prompt starts it anew."""
+        """End the program. May be called twice; the next prompt starts it again."""
         connection, process, errors = self._connection, self._process, self._errors
         self._connection = self._process = self._errors = None
         if connection is not None:
@@ -265,7 +263,7 @@ class AgentProcess:
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End a program: its input is closed by now; then it is told, then it is killed."""
+    """Wait for the end of a program whose input is closed; then send SIGTERM, then SIGKILL."""
     for number in (None, signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             if number is not None:

@@ -27,7 +27,7 @@ from core.events import (
     Observation,
 )
 from core.mcp.tool_registry import Toolbox
-from core.memory.past_conversations import Past
+from core.memory.past_conversations import PastConversations
 from core.protocols import Executor, FrameSink
 
 RECALL_FAILED = "MEMORY$FAILED"
@@ -68,7 +68,11 @@ class ActionTable:
     """The rows of one conversation."""
 
     def __init__(
-        self, sandbox: Executor, delegate: Delegate, toolbox: Toolbox | None = None, past: Past | None = None
+        self,
+        sandbox: Executor,
+        delegate: Delegate,
+        toolbox: Toolbox | None = None,
+        past: PastConversations | None = None,
     ) -> None:
         async def start_delegate(action: Action, action_id: int, on_frame: FrameSink) -> Observation:
             assert isinstance(action, AgentDelegateAction)
@@ -96,7 +100,7 @@ class ActionTable:
         return next(row for row in self.rows if row.matches(action))
 
 
-async def recall_conversations(action: MCPAction, past: Past) -> Observation:
+async def recall_conversations(action: MCPAction, past: PastConversations) -> Observation:
     """Search the other conversations for the tool `recall_conversations`."""
     try:
         text = await past.recall(str(action.arguments.get("query", "")))

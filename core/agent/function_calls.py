@@ -24,8 +24,7 @@ from core.events import (
     ToolCallMetadata,
     truncate_middle,
 )
-from core.llm.reasoning_blocks import BLOCKS
-from core.protocols import LLMResponse, ToolCall
+from core.protocols import THINKING_BLOCKS, LLMResponse, ToolCall
 
 MAX_CALLS = 32
 """Calls kept of one response. A model that makes more is confused, and each call costs a step."""
@@ -145,7 +144,7 @@ def _model_response(
     ]
     message: dict[str, JsonValue] = {"role": "assistant", "content": text, "tool_calls": tool_calls}
     if blocks := _blocks(response):
-        message[BLOCKS] = blocks
+        message[THINKING_BLOCKS] = blocks
     elif reasoning := _thought(response):
         message["reasoning_content"] = reasoning
     usage = response.usage

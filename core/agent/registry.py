@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from core.acp.acp_selection import OTHER, without_command
+from core.acp import ACP_AGENT, unconfigured_agent
 from core.agent.agent_files import AgentFile, AllowedAgents, FileAgent, read_folder, read_project
 from core.agent.agents import BrowsingAgent, CodeActAgent, Planner, ReadOnlyAgent
 from core.agent.tool_agent import MoreTools, ToolAgent
@@ -47,7 +47,7 @@ class AgentKind:
 
 _OURS: tuple[type[ToolAgent], ...] = (CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner)
 AGENTS = {agent.name: AgentKind(agent.name, agent.description, agent) for agent in _OURS} | {
-    OTHER: AgentKind(OTHER, "Another agent, over the Agent Client Protocol; see agent.acp_command.", without_command)
+    ACP_AGENT: AgentKind(ACP_AGENT, "An external agent, with the command agent.acp_command.", unconfigured_agent)
 }
 
 

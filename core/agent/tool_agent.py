@@ -21,14 +21,12 @@ from core.agent.tools.control import DELEGATE
 from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
 from core.events.actions import answer_of
 from core.llm.metrics import add_response
-from core.llm.reasoning_blocks import BLOCKS
-from core.memory.context_events import json_size
+from core.memory.context_events import json_size, last_observation_text
 from core.memory.conversation_memory import build_messages
-from core.memory.event_text import last_observation_text
 from core.memory.history_condenser import HistoryCondenser
 from core.memory.view import GrowingView
 from core.plugin_requirements import PluginRequirement, load
-from core.protocols import LLM, FrameSink, LLMRequest
+from core.protocols import LLM, THINKING_BLOCKS, FrameSink, LLMRequest
 from core.secrets import PLACEHOLDER
 
 Message = dict[str, Any]
@@ -46,7 +44,7 @@ def with_reasoning_blocks(messages: list[Message], events: Iterable[Envelope], m
 def _signed_blocks(envelope: Envelope, model: str) -> tuple[str, list[Message]] | None:
     """Return the id of a response's first call and its blocks; None if it has none, or is of another model."""
     metadata, message = envelope.event.tool_call_metadata, answer_of(envelope.event)
-    blocks, calls = message.get(BLOCKS), message.get("tool_calls")
+    blocks, calls = message.get(THINKING_BLOCKS), message.get("tool_calls")
     if metadata is None or metadata.model_response.get("model") != model or not isinstance(blocks, list):
         return None
     if PLACEHOLDER in json.dumps(blocks):
@@ -61,7 +59,7 @@ def _signed_blocks(envelope: Envelope, model: str) -> tuple[str, list[Message]] 
 def _with_blocks(message: Message, blocks: dict[str, list[Message]]) -> Message:
     calls = message.get("tool_calls")
     found = blocks.get(str(calls[0].get("id"))) if calls else None
-    return {**message, BLOCKS: found} if found else message
+    return {**message, THINKING_BLOCKS: found} if found else message
 
 
 MoreTools = Callable[[], Awaitable[Sequence[Tool]]]

@@ -11,9 +11,15 @@ from typing import Any
 
 from core.controller.state import State
 from core.events import CondensationAction, Envelope, Event, LLMMetrics, Observation, SystemMessageAction
-from core.memory.context_events import is_seen, json_size, result_tokens, size_of
-from core.memory.event_text import MAX_OBSERVATION_CHARS
-from core.memory.token_estimate import MESSAGE_TOKENS, tokens_of
+from core.memory.context_events import (
+    MAX_OBSERVATION_CHARS,
+    MESSAGE_TOKENS,
+    is_seen,
+    json_size,
+    result_tokens,
+    size_of,
+    tokens_of,
+)
 
 
 def count_event(s: State, event: Event) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Literal
 from core.controller.exit_reasons import Halt
 from core.controller.stuck import Step
 from core.events import Action, AgentState, LLMMetrics, MessageAction
-from core.memory.token_estimate import ContextLimit
+from core.memory.context_events import ContextLimit
 
 _NOTHING_SPENT = LLMMetrics()
 

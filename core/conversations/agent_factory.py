@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from core.acp.acp_selection import OTHER, linked
+from core.acp import ACP_AGENT, connect_agent
 from core.agent.agents import MissingAgent
 from core.agent.registry import AGENTS, AgentKind, Agents
 from core.agent.tool_agent import ToolAgent
@@ -19,7 +19,7 @@ from core.agent.tools import OUR_TOOLS, Tool
 from core.env_allowlist import inherited
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
-from core.llm.no_model import AGAIN
+from core.llm.registry import RERUN
 from core.mcp.tool_registry import Toolbox
 from core.memory.history_condenser import HistoryCondenser
 from core.plugin_requirements import PluginRequirement
@@ -72,13 +72,13 @@ class AgentFactory:
             try:
                 kind = await asyncio.to_thread(self._agents.find, name, info.workspace)
             except (ConfigurationError, ConsentError) as error:
-                if info.origin not in (IMPORT, AGAIN):
+                if info.origin not in (IMPORT, RERUN):
                     missing = MissingAgent(name, str(error))
                     return ConversationAgent(lambda llm: missing, runtime, toolbox)
                 kind = await asyncio.to_thread(self._agents.find, settings.name, info.workspace)
-        if kind.name == OTHER:
+        if kind.name == ACP_AGENT:
             environ = inherited(os.environ, settings.acp_env)
-            other = await asyncio.to_thread(linked, settings.acp_command, info.workspace, runtime, environ)
+            other = await asyncio.to_thread(connect_agent, settings.acp_command, info.workspace, runtime, environ)
             return ConversationAgent(other.make, other.runtime, None)
         own_tools = (OUR_TOOLS["request_condensation"],) if settings.request_condensation else ()
 
@@ -105,6 +105,6 @@ class AgentFactory:
         """The agent that a conversation began with, or that of the settings."""
         first = next(iter(await self._store.read(info.id, limit=1)), None)
         name = first.event.agent_class if first and isinstance(first.event, SystemMessageAction) else None
-        if info.origin == IMPORT and name == OTHER:
+        if info.origin == IMPORT and name == ACP_AGENT:
             name = None  # it works outside of the sandbox: only the user may choose it, not a file
         return name or self._settings().name

@@ -26,7 +26,7 @@ from typing import Any, Self
 from weakref import WeakValueDictionary
 
 from core import garbage_collector
-from core.acp.acp_selection import OTHER
+from core.acp import ACP_AGENT
 from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
@@ -36,10 +36,8 @@ from core.delegation.delegation import MAX_DEPTH
 from core.delegation.shared_runtime import SharedRuntime
 from core.errors import UsageError
 from core.events import AgentDelegateAction, AgentState, EventSource
-from core.llm.factory import DEMO, ModelOffer, offers
 from core.llm.model_catalogue import KnownModel
-from core.llm.no_model import AGAIN, WITHOUT, NoModel
-from core.llm.registry import model_of_agent
+from core.llm.registry import DEMO, NO_MODEL, RERUN, ModelOffer, NoModel, model_of_agent, offers
 from core.llm.title_suggestion import first_line
 from core.mcp.supervisor import BeforeServer
 from core.protocols import LLM, Agent, Runtime
@@ -48,7 +46,7 @@ from core.secrets.redactor import without_secrets
 from core.session.agent_session import AgentSession
 from core.session.suspend import Slots
 from core.settings.config import Settings, remember_model
-from core.settings.editable_settings import Setting, SettingsBook
+from core.settings.editable_settings import EditableSettings, Setting
 from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.event_store import EventStore
 from core.store.writer import Lease
@@ -83,7 +81,7 @@ class ConversationManager:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.settings = settings
-        self._book = SettingsBook(home, environ, options)
+        self._book = EditableSettings(home, environ, options)
         self.store = EventStore(home)
         self._around = around or nullcontext()
         self._forget = forget
@@ -159,16 +157,16 @@ class ConversationManager:
         if name == DEMO:
             return
         llm_settings = self.settings.llm.model_copy(update={"api_base": api_base}) if api_base else self.settings.llm
-        await asyncio.to_thread(self.factory.llms.alone, name, "/", llm_settings, self.settings.models)
+        await asyncio.to_thread(self.factory.llms.create, name, "/", llm_settings, self.settings.models)
         self.settings = self.settings.model_copy(update={"model": name, "llm": llm_settings})
         await asyncio.to_thread(remember_model, self.store.home, name, api_base)
 
-    async def near_models(self) -> list[KnownModel]:
+    async def local_models(self) -> list[KnownModel]:
         """The models that need no table: the user's named models, and those of servers on this machine.
 
         Asking the servers takes at most half a second.
         """
-        return await self.factory.llms.near_models(self.settings.llm, self.settings.models)
+        return await self.factory.llms.local_models(self.settings.llm, self.settings.models)
 
     async def known_models(self) -> list[KnownModel]:
         """The models of the catalogue; none if it is not available. Takes seconds while the model host loads."""
@@ -215,7 +213,7 @@ class ConversationManager:
             if self.factory.redactor.redact_text(repository) != repository:
                 raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model
-        model = model or own_model or self.settings.model or (WITHOUT if kind.name == OTHER else "")
+        model = model or own_model or self.settings.model or (NO_MODEL if kind.name == ACP_AGENT else "")
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
         workspace = await asyncio.to_thread(_folder, workspace)
@@ -318,9 +316,9 @@ class ConversationManager:
             level += 1
         if level > MAX_DEPTH:
             raise UsageError(f"Delegates may not delegate deeper than {MAX_DEPTH} levels. Do the task yourself.")
-        if action.agent == OTHER:
+        if action.agent == ACP_AGENT:
             raise UsageError(
-                f"{OTHER} works outside of the sandbox, so only the user chooses it. Do the task yourself."
+                f"{ACP_AGENT} works outside of the sandbox, so only the user chooses it. Do the task yourself."
             )
         workspace = parent_session.info.workspace
         kind = await asyncio.to_thread(self.factory.agents.find, action.agent, workspace)
@@ -351,7 +349,7 @@ class ConversationManager:
         workspace = await asyncio.to_thread(_folder, workspace)
         async with self._slot(uuid.uuid4().hex) as id:
             title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
-            new = NewConversation(id, title, workspace, AGAIN, origin=AGAIN, origin_of=source.id)
+            new = NewConversation(id, title, workspace, RERUN, origin=RERUN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
             return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
 
@@ -398,7 +396,7 @@ class ConversationManager:
                 await session.aclose()
             finally:
                 self._slots.release(conversation_id)  # again, because it may have been resuming
-                if session.info.origin == AGAIN:  # a delegate works in the copy too
+                if session.info.origin == RERUN:  # a delegate works in the copy too
                     await self.copies.remove(session.info.workspace)
                 garbage_collector.conversation_closed()
 

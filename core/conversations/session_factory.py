@@ -17,17 +17,14 @@ from core.controller.state import Limits
 from core.conversations.agent_factory import AgentFactory, ConversationAgent
 from core.delegation.delegation import CloseChild, MakeChild
 from core.errors import ConfigurationError
-from core.llm.factory import DEMO
-from core.llm.no_model import AGAIN
-from core.llm.registry import LLMRegistry, model_for
+from core.llm.registry import DEMO, RERUN, LLMRegistry, model_for
 from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.tool_registry import Toolbox
 from core.memory.condensers.condenser import context_limit
 from core.memory.history_condenser import condenser_maker
-from core.memory.library import Own
-from core.memory.past_conversations import Past
-from core.memory.settings import MemorySettings
+from core.memory.library import UserFolders
+from core.memory.past_conversations import PastConversations
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
@@ -39,6 +36,7 @@ from core.security.confirmation import ConfirmMode
 from core.session.agent_session import AgentSession
 from core.session.suspend import Slots
 from core.settings.config import AgentSettings, DaySettings, Settings
+from core.settings.sections import MemorySettings
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
@@ -82,7 +80,7 @@ class SessionFactory:
         self.llms = LLMRegistry(self.environ)
         self.mcp = Supervisor(home, lambda: settings().mcp, self.environ, before_server)
         """The MCP servers that all conversations share."""
-        self.own = Own.of(home, self.environ)
+        self.own = UserFolders.of(home, self.environ)
         self.trust_policy = TrustPolicy(home, lambda: settings().trust.projects, lambda: settings().trust.disabled)
         self.redactor = self.llms.redactor = Redactor(values_of(settings(), self.environ))
         self._detector = Detector(self.redactor, lambda: settings().secrets.shown_kinds)
@@ -109,7 +107,7 @@ class SessionFactory:
     async def model(self, name: str, workspace: str) -> LLM:
         """The model of that name for a conversation; in a thread, because a script is a file."""
         settings = self._settings()
-        return await asyncio.to_thread(self.llms.chat, name, workspace, settings.llm, settings.models)
+        return await asyncio.to_thread(self.llms.create_chat, name, workspace, settings.llm, settings.models)
 
     async def session(
         self,
@@ -168,7 +166,7 @@ class SessionFactory:
             checkpoints=await asyncio.to_thread(self.make_checkpoints, info.workspace, info.id),
             suggest_title=self._suggest_title(info),
             clock=self._clock,
-            comes_back=info.origin != AGAIN,
+            comes_back=info.origin != RERUN,
             toolbox=agent.toolbox,
             past=past if agent.condenses else None,
             own=self.own if toolbox is not None else None,
@@ -187,7 +185,7 @@ class SessionFactory:
 
     async def _toolbox(self, info: ConversationInfo) -> Toolbox | None:
         """The tools of MCP servers; None if there is no model to use them."""
-        if info.model in (DEMO, AGAIN):
+        if info.model in (DEMO, RERUN):
             return None
         toolbox = Toolbox(self.mcp, info.workspace)
         await self.mcp.open(info.workspace)
@@ -197,17 +195,19 @@ class SessionFactory:
         """What suggests a title; None without a model for it, for a delegate, or for a rerun."""
         settings = self._settings()
         name = model_for("title", info.model, settings.llm)
-        if not name or info.parent or info.model == AGAIN:
+        if not name or info.parent or info.model == RERUN:
             return None
-        make = partial(self.llms.alone, name, info.workspace, settings.llm, settings.models)
+        make = partial(self.llms.create, name, info.workspace, settings.llm, settings.models)
         return partial(suggest_title, lambda: asyncio.to_thread(make))
 
 
-def _past_conversations(store: EventStore, info: ConversationInfo, settings: MemorySettings) -> Past | None:
+def _past_conversations(
+    store: EventStore, info: ConversationInfo, settings: MemorySettings
+) -> PastConversations | None:
     """The other conversations that the agent may search; None if the setting or the model excludes that."""
-    if settings.recall == "off" or info.model in (DEMO, AGAIN):
+    if settings.recall == "off" or info.model in (DEMO, RERUN):
         return None
-    return Past(store, info.id, info.workspace if settings.recall == "project" else "")
+    return PastConversations(store, info.id, info.workspace if settings.recall == "project" else "")
 
 
 def _limits(settings: AgentSettings | DaySettings) -> Limits:

@@ -31,7 +31,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
-from core.memory.recall import Recollection
+from core.memory.memory import Memory
 from core.protocols import Runtime
 from core.pub_sub import Frames
 from core.sandbox.environment_shell import TIMED_OUT_EXIT, EnvironmentShell, separate_shell_command
@@ -118,14 +118,14 @@ class Hooks:
     def __init__(
         self,
         *,
-        recollection: Recollection,
+        memory: Memory,
         settings: SandboxSettings,
         runtime: Runtime,
         stream: EventStream,
         frames: Frames,
         ready: Callable[[], Awaitable[None]],
     ) -> None:
-        self._recollection = recollection
+        self._memory = memory
         self._settings = settings
         self._runtime = runtime
         self._stream = stream
@@ -143,8 +143,8 @@ class Hooks:
     async def begin(self) -> None:
         """Run the user's hooks for the start. Does not raise."""
         try:
-            if self._recollection.exists:
-                await self._recollection.look(tells=False)
+            if self._memory.exists:
+                await self._memory.look(reports=False)
                 self._has_begun = True
                 for hook in self._user_hooks(Moment.CONVERSATION_START):
                     await self._on_host(hook, {"event": hook.moment})
@@ -189,11 +189,11 @@ class Hooks:
         return await self.run(Moment.BEFORE_ACTION, action)
 
     def _user_hooks(self, moment: Moment) -> list[Hook]:
-        gathered = self._recollection.gathered
+        gathered = self._memory.gathered
         return [hook for hook in gathered.own_hooks if hook.moment is moment] if gathered is not None else []
 
     def _project_hooks(self, moment: Moment) -> list[Hook]:
-        gathered = self._recollection.gathered
+        gathered = self._memory.gathered
         hooks = [hook for hook in gathered.project_hooks if hook.moment is moment] if gathered is not None else []
         if not hooks or (moment is Moment.CONVERSATION_END and not self._has_sandbox):
             return []
@@ -209,13 +209,13 @@ class Hooks:
         return []
 
     async def _on_host(self, hook: Hook, data: dict[str, Any]) -> str:
-        home, line = self._recollection.home, await asyncio.to_thread(self._input, data)
+        home, line = self._memory.home, await asyncio.to_thread(self._input, data)
         return self._denial(hook, await run_on_host(hook, line, home))
 
     async def _in_sandbox(self, hook: Hook, data: dict[str, Any]) -> str:
         line = base64.b64encode(await asyncio.to_thread(self._input, data)).decode("ascii")
         command = f"printf %s {line} | base64 -d | {{ sh -c {quote(hook.command)}; }} 2>&1 >/dev/null"
-        action: CmdRunAction = separate_shell_command(command, self._recollection.sandbox_folder)
+        action: CmdRunAction = separate_shell_command(command, self._memory.sandbox_folder)
         try:
             await self._ready()
             done = await self._shell.run(action, hook.timeout_s)
@@ -242,8 +242,8 @@ class Hooks:
         """The JSON object for a hook, redacted as events are, and a newline."""
         common = {
             "conversation": self._stream.conversation_id,
-            "workspace": self._recollection.folder,
-            "sandbox_workspace": self._recollection.sandbox_folder,
+            "workspace": self._memory.folder,
+            "sandbox_workspace": self._memory.sandbox_folder,
         }
         cuts: list[bool] = []
         whole = {**common, **_bounded(self._stream.redact(data), cuts)}

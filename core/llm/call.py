@@ -4,8 +4,10 @@ The answer is streamed, assembled and checked. Tool calls are returned only from
 finished. litellm ends every stream as if it were complete and keeps the provider's finish reason on the stream; for
 Google's models it reports a reason with every chunk, so there `watch_finish` records the one that Google sent.
 
-The same module decides what belongs to a request and its answer: prompt caching marks, which Anthropic's models need
-(at most four), and the cost, by the user's prices or litellm's.
+Anthropic's models need prompt caching marks, at most four, and continue their reasoning between tool calls: while
+reasoning is on, they refuse a request in which a response with tool calls lacks the signed blocks. No other provider
+accepts these blocks, so they are sent to no other. A response of another model, or one whose blocks were changed, has
+none; then reasoning is off until the next answer.
 """
 
 from __future__ import annotations
@@ -21,12 +23,23 @@ from core.llm.host_protocol import Line
 from core.llm.inline_images import without_pictures
 from core.llm.provider_errors import BadAnswer
 from core.llm.providers import provider_of
-from core.llm.reasoning_blocks import Thoughts, sent_back
+from core.protocols import THINKING_BLOCKS
 
 Message = dict[str, Any]
 
-_MARK = {"type": "ephemeral"}
-_NEWEST = 2
+OnDelta = Callable[[str, str], None]
+"""Takes a chunk of text and its channel, `answer` or `reasoning`."""
+
+MAX_ANSWER_CHARS = 8_000_000
+"""More than any model answers; a broken server may send more."""
+NO_KEY = "none"
+_WITHOUT_API_KEYS = ("bedrock", "sagemaker_chat", "vertex_ai", "github_copilot", "ollama", "ollama_chat")
+"""Providers that need no API key: they sign requests, log in, or are local."""
+_CACHE_MARK = {"type": "ephemeral"}
+_GOOGLE = ("gemini", "vertex_ai")
+_FINISH_MARK = "handloom_finished"
+"""The attribute on litellm's reader of Google's streams."""
+_MILLION = 1_000_000
 
 
 def needs_cache_marks(model: str) -> bool:
@@ -45,7 +58,7 @@ def with_cache_marks(messages: Sequence[Message]) -> list[Message]:
     marked = list(messages)
     asking = [at for at, message in enumerate(messages) if message.get("role") in ("user", "tool")]
     system = [at for at, message in enumerate(messages[:1]) if message.get("role") == "system"]
-    for at in (*system, *asking[-_NEWEST:]):
+    for at in (*system, *asking[-2:]):
         marked[at] = _marked(messages[at])
     return marked
 
@@ -53,17 +66,14 @@ def with_cache_marks(messages: Sequence[Message]) -> list[Message]:
 def _marked(message: Message) -> Message:
     """Mark a tool result as a whole, and any other message at its last text."""
     if message.get("role") == "tool":
-        return {**message, "cache_control": _MARK}
+        return {**message, "cache_control": _CACHE_MARK}
     content = message.get("content")
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content or [])
     last = max((at for at, part in enumerate(parts) if part.get("text")), default=None)
     if last is None:
         return message
-    parts[last] = {**parts[last], "cache_control": _MARK}
+    parts[last] = {**parts[last], "cache_control": _CACHE_MARK}
     return {**message, "content": parts}
-
-
-_MILLION = 1_000_000
 
 
 def price_of(table: Mapping[str, Any], model: str) -> dict[str, Any] | None:
@@ -94,11 +104,6 @@ def cost_of(counts: Mapping[str, int], facts: Mapping[str, Any]) -> float:
         + counts["completion_tokens"] * facts["price_out"]
     )
     return float(total / _MILLION)
-
-
-_GOOGLE = ("gemini", "vertex_ai")
-_FINISH_MARK = "handloom_finished"
-"""The attribute on litellm's reader of Google's streams."""
 
 
 def watch_finish(model: str) -> None:
@@ -132,15 +137,52 @@ def is_finished(stream: Any, reader: Any, reason: str | None) -> bool:
     return bool(reason)
 
 
-MAX_ANSWER_CHARS = 8_000_000
-"""More than any model answers; a broken server may send more."""
+class ThinkingBlocks:
+    """The signed reasoning of an answer while it is received."""
 
-NO_KEY = "none"
-_WITHOUT_API_KEYS = ("bedrock", "sagemaker_chat", "vertex_ai", "github_copilot", "ollama", "ollama_chat")
-"""Providers that need no API key: they sign requests, log in, or are local."""
+    def __init__(self) -> None:
+        self.blocks: list[Message] = []
 
-OnDelta = Callable[[str, str], None]
-"""Takes a chunk of text and its channel, `answer` or `reasoning`."""
+    def add(self, pieces: Any) -> int:
+        """Add the blocks of a chunk, and return the number of new characters. A signature ends a block."""
+        size = 0
+        for piece in pieces if isinstance(pieces, list) else []:
+            if not isinstance(piece, dict):
+                continue
+            if piece.get("type") == "redacted_thinking":
+                self.blocks.append({"type": "redacted_thinking", "data": str(piece.get("data") or "")})
+                size += len(self.blocks[-1]["data"])
+                continue
+            if not self.blocks or self.blocks[-1].get("signature") or self.blocks[-1]["type"] != "thinking":
+                self.blocks.append({"type": "thinking", "thinking": "", "signature": ""})
+            block = self.blocks[-1]
+            for name in ("thinking", "signature"):
+                text = str(piece.get(name) or "")
+                block[name] += text
+                size += len(text)
+        return size
+
+    def complete(self) -> list[Message]:
+        """Return the blocks, or none if one of them lacks its signature."""
+        return self.blocks if all(block.get("signature") or block.get("data") for block in self.blocks) else []
+
+
+def with_thinking_blocks(messages: Sequence[Message], model: str, effort: str) -> tuple[list[Message], bool]:
+    """Return the messages as the model's provider accepts them, and whether reasoning may be on.
+
+    `effort` is the setting `reasoning_effort`.
+    """
+    provider, _, name = model.partition("/")
+    is_claude = provider == "anthropic" or (
+        provider in ("bedrock", "vertex_ai", "azure_ai") and "claude" in name.lower()
+    )
+    asked_at = max((at for at, message in enumerate(messages) if message.get("role") == "user"), default=0)
+    calling = [message for message in messages[asked_at:] if message.get("tool_calls")]
+    may_think = not is_claude or not calling or THINKING_BLOCKS in calling[-1]
+    if is_claude and may_think and effort != "none":
+        return list(messages), True
+    without = [{name: part for name, part in message.items() if name != THINKING_BLOCKS} for message in messages]
+    return without, may_think
 
 
 class _Answer:
@@ -149,13 +191,13 @@ class _Answer:
     def __init__(self) -> None:
         self.id = ""
         self.texts: list[str] = []
-        self.thoughts: list[str] = []
-        self.signed = Thoughts()
+        self.reasoning: list[str] = []
+        self.thinking = ThinkingBlocks()
         self.calls: list[dict[str, str]] = []
         self.finish_reason: str | None = None
         self.usage: Any = None
-        self.is_counted = False
-        """Whether the usage came after the end: then nothing more will come."""
+        self.is_complete = False
+        """Whether the usage came after the end, so that nothing more will come."""
         self._call_at: dict[int, dict[str, str]] = {}
         self._size = 0
 
@@ -163,16 +205,16 @@ class _Answer:
         """Add one chunk of the stream."""
         self.id = self.id or str(getattr(chunk, "id", "") or "")
         usage = getattr(chunk, "usage", None)
-        self.is_counted = bool(self.finish_reason and usage)
+        self.is_complete = bool(self.finish_reason and usage)
         self.usage = usage or self.usage
         for choice in (getattr(chunk, "choices", None) or [])[:1]:
             self.finish_reason = choice.finish_reason or self.finish_reason
             delta = choice.delta
             if reasoning := getattr(delta, "reasoning_content", None):
                 self._grow(len(reasoning))
-                self.thoughts.append(str(reasoning))
+                self.reasoning.append(str(reasoning))
                 on_delta(str(reasoning), "reasoning")
-            self._grow(self.signed.add(getattr(delta, "thinking_blocks", None)))
+            self._grow(self.thinking.add(getattr(delta, "thinking_blocks", None)))
             if text := getattr(delta, "content", None):
                 self._grow(len(text))
                 self.texts.append(text)
@@ -219,7 +261,7 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                 begun = True
                 limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))
                 answer.add(chunk, on_delta)
-                if answer.is_counted:
+                if answer.is_complete:
                     break  # only litellm's own bookkeeping follows, which takes milliseconds
             reader = getattr(stream, "completion_stream", None)  # closing the stream removes it
     except TimeoutError as error:
@@ -238,15 +280,15 @@ def _is_estimated(stream: Any, usage: Any) -> bool:
     return usage is not None and pieces is not None and not any(getattr(one, "usage", None) for one in pieces)
 
 
-def _sees(litellm: Any, model: str, settings: Line) -> bool:
-    """Return whether the model gets pictures."""
+def _has_vision(litellm: Any, model: str, settings: Line) -> bool:
+    """Return whether the model gets images."""
     if settings["vision"] != "auto":
         return bool(settings["vision"] == "yes")
     entry = price_of(litellm.model_cost, model)
     return bool(entry and entry.get("supports_vision"))
 
 
-def _takes_tools(litellm: Any, model: str, settings: Line) -> bool:
+def _supports_tools(litellm: Any, model: str, settings: Line) -> bool:
     """Return whether the model gets tools. litellm silently drops them for models that it knows not to support them."""
     if settings["tools"] != "auto":
         return bool(settings["tools"] == "yes")
@@ -254,19 +296,19 @@ def _takes_tools(litellm: Any, model: str, settings: Line) -> bool:
     if entry is not None and entry.get("supports_function_calling") is False:
         return False
     try:
-        taken = litellm.get_supported_openai_params(model)
+        supported = litellm.get_supported_openai_params(model)
     except Exception:  # noqa: BLE001  # boundary: litellm does not know the model; its provider will answer
         return True
-    return taken is None or "tools" in taken
+    return supported is None or "tools" in supported
 
 
 def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
     import httpx
 
     settings, model = order["settings"], order["model"]
-    if order["tools"] and not _takes_tools(litellm, model, settings):
+    if order["tools"] and not _supports_tools(litellm, model, settings):
         raise BadAnswer(ModelErrorKind.NO_TOOLS, "nothing was sent to it")
-    messages, may_think = sent_back(_messages(litellm, order), model, settings["reasoning_effort"])
+    messages, may_think = with_thinking_blocks(_messages(litellm, order), model, settings["reasoning_effort"])
     timeout = httpx.Timeout(settings["total_timeout_s"], connect=settings["connect_timeout_s"])
     arguments: dict[str, Any] = {
         "model": model,
@@ -293,7 +335,7 @@ def _arguments(litellm: Any, order: Line) -> dict[str, Any]:
 
 def _messages(litellm: Any, order: Line) -> Any:
     messages = order["messages"]
-    if not _sees(litellm, order["model"], order["settings"]):
+    if not _has_vision(litellm, order["model"], order["settings"]):
         messages = without_pictures(messages)
     is_marked = order["settings"]["prompt_caching"] and needs_cache_marks(order["model"])
     return with_cache_marks(messages) if is_marked else messages
@@ -316,8 +358,8 @@ def _timeout_message(begun: bool, at_end: bool, settings: Line) -> str:
     if at_end:
         return f"the answer took longer than {settings['total_timeout_s']:g} s"
     if begun:
-        return f"nothing more came for {settings['idle_timeout_s']:g} s"
-    return f"no answer began within {settings['first_token_timeout_s']:g} s"
+        return f"the answer stopped for {settings['idle_timeout_s']:g} s"
+    return f"no answer within {settings['first_token_timeout_s']:g} s"
 
 
 def _broken_off(answer: _Answer) -> BadAnswer:
@@ -345,8 +387,8 @@ def _done(litellm: Any, order: Line, answer: _Answer) -> Line:
     return {
         "answer_id": answer.id,
         "text": "".join(answer.texts),
-        "reasoning": "".join(answer.thoughts),
-        "thinking": answer.signed.signed(),
+        "reasoning": "".join(answer.reasoning),
+        "thinking": answer.thinking.complete(),
         "tool_calls": answer.calls,
         "finish_reason": answer.finish_reason or "stop",
         **counts,

@@ -1,8 +1,7 @@
-"""What happens to a call of a model on its way to the provider, in one ordered list.
+"""CallPipeline: a model with steps around each call, in one ordered list.
 
-Each step is called with the request and `next`, which goes on to the step below it and at last to the chosen model.
-The registry adds the steps that the settings want, a conversation those that its messages need; `ORDER` alone says
-where each one stands.
+Each step gets the request and `next`, which calls the next step and finally the model. The registry adds the steps of
+the settings, a conversation those that its messages need; `ORDER` alone decides their order.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Protocol
 
-from core.llm.cassette_recorder import RecordCalls
+from core.llm.cassette import RecordCalls
 from core.llm.inline_images import InlineImages
 from core.llm.prompted_tools import PromptedTools
 from core.llm.router import Router
@@ -19,7 +18,7 @@ from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
 
 class CallStep(Protocol):
-    """One step of a call."""
+    """A step of a model call."""
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
         """As `LLM.complete`, by calling `next` with this request or another one."""
@@ -35,10 +34,10 @@ ORDER: Sequence[type[CallStep]] = (
 
 
 class CallPipeline:
-    """A model with steps before it. Implements core.protocols.LLM under the model's name."""
+    """A model with steps before it, under the model's name."""
 
     def __init__(self, model: LLM, *steps: CallStep) -> None:
-        """`model` may be a pipeline itself; then it gets more steps."""
+        """If `model` is a pipeline, its steps are kept."""
         inner = model if isinstance(model, CallPipeline) else None
         self.model: LLM = inner.model if inner else model
         all_steps = (*inner.steps, *steps) if inner else steps
@@ -50,7 +49,7 @@ class CallPipeline:
         return self.model.name
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """As the model's own `complete`, through all steps."""
+        """As `LLM.complete`, through all steps."""
         return await self._complete(request, on_frame, cause)
 
     async def _ask(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:

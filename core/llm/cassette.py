@@ -1,21 +1,30 @@
-"""A cassette: what a model was asked and what it answered, in a file that can be read, kept and played without it.
+"""Cassettes: recorded requests and answers of a model, in a readable file that is played without the model.
 
-Version 1 is JSON Lines. The first line says what it is, each further one is an exchange:
+Version 1 is JSON Lines. The first line is the header, each further one is an exchange:
 
     {"cassette": 1, "model": "openai/gpt-5.6"}
     {"thread": 0, "request": {"kept": 0, "messages": [...], "tools": [...]}, "answer": {"text": "Hello."}}
     {"thread": 0, "request": {"kept": 2, "messages": [...]}, "error": {"kind": "rate_limit", "message": "..."}}
 
-Exchanges of one thread are of one conversation, in their order. A request has the first `kept` messages of the one
-before it in the file, then its own; tools that are left out are those of the one before. The forms of messages and
-tools are those of OpenAI's chat completions. Left out of the file are secrets, pictures (a digest stands for each), and
-what is of one place and day: `Scrubber` says which. A file is checked whole before anything of it is played.
+A thread is one conversation, with its exchanges in order. A request has the first `kept` messages of the request before
+it in the file, then its own; without tools it has those of the request before. Messages and tools have the form of
+OpenAI's chat completions. Secrets, pictures (a digest replaces each), and what depends on place and day are not
+recorded: see `Scrubber`. A file is checked completely before anything of it is played.
+
+Recorder writes one file, RecordCalls one thread of it: an exchange a line, as soon as it is over, but not a cancelled
+one. CassetteLLM plays a file offline. In strict mode, the requests of a conversation must equal those of one thread, in
+order; the first different request fails with an error that shows the difference. A reopened conversation continues
+after as many answers as it has. In loose mode, an equal conversation gets its answer, whatever the instructions and
+tools are.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
+import itertools
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,16 +33,21 @@ from typing import Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
 
-from core.errors import ConfigurationError, ModelErrorKind
-from core.llm.reasoning_blocks import BLOCKS
-from core.protocols import LLMRequest
+from core.errors import ConfigurationError, ModelError, ModelErrorKind
+from core.events import Status, TokenDelta, TokenUsage
+from core.protocols import THINKING_BLOCKS, Complete, FrameSink, LLMRequest, LLMResponse, ToolCall
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
+from core.status_messages import NO_RECORD
 
+RECORD_STATUS = "STATUS$RECORDING"
 VERSION = 1
 MAX_CASSETTE_BYTES = 64 * 1024 * 1024
 MAX_MESSAGES = 1_000_000
-"""Of all requests of a file, kept ones counted each time: a bound on what a small file can grow to."""
+"""The messages of all requests of a file, with kept ones: bounds the size of a small file in memory."""
+SHOWN_CHARS = 160
+"""How much of a difference an error shows, from a little before it."""
+_LEAD_CHARS = 40
 
 WORKSPACE = "<handloom:workspace>"
 HOME = "<handloom:home>"
@@ -57,7 +71,6 @@ class Header(_Strict):
 
     cassette: Literal[1]
     model: str = ""
-    """Whose answers these are."""
 
 
 class RecordedRequest(_Strict):
@@ -91,11 +104,11 @@ class RecordedAnswer(_Strict):
     cache_write_tokens: int = Field(default=0, ge=0, le=10**12)
     context_window: int = Field(default=0, ge=0, le=10**12)
     cost: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """US dollars; null where the price was not known."""
+    """US dollars; null if the price was unknown."""
 
 
 class RecordedError(_Strict):
-    """How a call failed for good."""
+    """The final error of a call."""
 
     kind: ModelErrorKind
     message: str
@@ -117,61 +130,61 @@ class Exchange(_Strict):
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request as it is compared: scrubbed, with all of its messages."""
+class FullRequest:
+    """A scrubbed request with all of its messages, as it is compared."""
 
     messages: Sequence[Message]
     tools: Sequence[Message]
 
     @property
     def answers(self) -> int:
-        """How many answers of the model it holds."""
+        """The number of answers of the model in it."""
         return sum(1 for message in self.messages if message.get("role") == "assistant")
 
     def conversation(self) -> Sequence[Message]:
-        """The messages without the instructions."""
+        """Return the messages without the instructions."""
         return [message for message in self.messages if message.get("role") != "system"]
 
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """An exchange with its request in full."""
+    """An exchange with its full request."""
 
-    asked: Asked
+    request: FullRequest
     exchange: Exchange
 
 
 class Scrubber:
-    """Takes out of requests and answers what must not or cannot be in a cassette.
+    """Replaces what must not or cannot be in a cassette.
 
-    Those are the values of secret variables, what looks like a key, the bytes of pictures, the folders of the workspace
-    and of the user, where Python is, and today's date.
+    That is: values of secret variables, text that looks like a key, the bytes of pictures, the paths of the workspace,
+    the home folder and Python, and today's date.
     """
 
     def __init__(self, workspace: str, environ: Mapping[str, str], redactor: Redactor | None = None) -> None:
-        """`redactor` knows more secrets than those of the environment, and may learn some."""
+        """`redactor` knows more secrets than the environment has, and may learn some."""
         self._redactor = Redactor(from_environment(environ)) if redactor is None else redactor
         home = environ.get("HOME", "").rstrip("/")
-        self._places = [(place, mark) for place, mark in ((workspace, WORKSPACE), (home, HOME)) if len(place) > 1]
+        self._folders = [(folder, mark) for folder, mark in ((workspace, WORKSPACE), (home, HOME)) if len(folder) > 1]
 
     def text(self, text: str) -> str:
-        """A text without them."""
+        """Return the text with replacements."""
         text = _PICTURES.sub(_digest, self._redactor.redact_text(text))
-        for place, mark in self._places:
-            text = re.sub(re.escape(place) + r"(?![\w-]|\.\w)", mark, text)
+        for folder, mark in self._folders:
+            text = re.sub(re.escape(folder) + r"(?![\w-]|\.\w)", mark, text)
         text = without_secrets(_KEYS.sub(KEY, text), self._redactor)
         return _PYTHON.sub(PYTHON, _DATES.sub(DATE, text))
 
-    def put_back(self, text: str) -> str:
-        """A recorded text of the model's with the folders that are meant here."""
-        for place, mark in self._places:
-            text = text.replace(mark, place)
+    def restore_folders(self, text: str) -> str:
+        """Return a recorded text of the model with the folders of this place."""
+        for folder, mark in self._folders:
+            text = text.replace(mark, folder)
         return text
 
-    def asked(self, request: LLMRequest) -> Asked:
-        """A request as it is compared and written: without signed thoughts, which no cassette answers with."""
-        messages = [{name: part for name, part in one.items() if name != BLOCKS} for one in request.messages]
-        return Asked(self._items(messages), self._items(request.tools))
+    def request(self, request: LLMRequest) -> FullRequest:
+        """Return a request as it is compared and written: without signed thinking blocks, which no cassette has."""
+        messages = [{name: part for name, part in one.items() if name != THINKING_BLOCKS} for one in request.messages]
+        return FullRequest(self._items(messages), self._items(request.tools))
 
     def _items(self, items: Sequence[dict[str, Any]]) -> list[Message]:
         return [cast("Message", self._value(item)) for item in items]
@@ -192,31 +205,31 @@ def _digest(found: re.Match[str]) -> str:
     return f"picture:sha256:{hashlib.sha256(found[0].encode()).hexdigest()}"
 
 
-def request_after(before: Asked | None, asked: Asked) -> RecordedRequest:
-    """A request as it is written behind another one."""
+def _request_after(before: FullRequest | None, request: FullRequest) -> RecordedRequest:
+    """Return a request as it is written after another one."""
     kept = 0
     if before is not None:
-        pairs = zip(before.messages, asked.messages, strict=False)
-        kept = next((at for at, (one, other) in enumerate(pairs) if one != other), -1)
-        kept = min(len(before.messages), len(asked.messages)) if kept < 0 else kept
-    same_tools = before is not None and before.tools == asked.tools
-    tools = None if same_tools else list(asked.tools)
-    return RecordedRequest(kept=kept, messages=list(asked.messages[kept:]), tools=tools)
+        pairs = zip(before.messages, request.messages, strict=False)
+        shorter = min(len(before.messages), len(request.messages))
+        kept = next((at for at, (one, other) in enumerate(pairs) if one != other), shorter)
+    same_tools = before is not None and before.tools == request.tools
+    tools = None if same_tools else list(request.tools)
+    return RecordedRequest(kept=kept, messages=list(request.messages[kept:]), tools=tools)
 
 
-def to_line(item: Header | Exchange) -> str:
-    """A line of the file, with its end; what is as by default is left out."""
+def _to_line(item: Header | Exchange) -> str:
+    """Return a line of the file, without default values."""
     return json.dumps(item.model_dump(mode="json", exclude_defaults=True), ensure_ascii=True) + "\n"
 
 
 def load_cassette(path: Path) -> list[Recorded]:
-    """Read and check a cassette. Raises ConfigurationError with the file, the line in it and what to do next."""
-    hint = "Record it anew with --record, or choose another model with --model."
+    """Read and check a cassette. Raises ConfigurationError with the file, the line and what to do next."""
+    hint = "Record it again with --record, or choose another model with --model."
     try:
         if not path.is_file() and path.exists():
-            raise ConfigurationError(f"{path} is no file, and so no cassette. {hint}")
+            raise ConfigurationError(f"{path} is not a file. {hint}")
         if path.stat().st_size > MAX_CASSETTE_BYTES:
-            raise ConfigurationError(f"{path}: larger than {MAX_CASSETTE_BYTES} bytes, so no cassette. {hint}")
+            raise ConfigurationError(f"{path} is larger than {MAX_CASSETTE_BYTES} bytes. {hint}")
         lines = path.read_text(encoding="utf-8").split("\n")
     except OSError as error:
         raise ConfigurationError(f"The cassette {path} cannot be read: {error.strerror}. {hint}") from error
@@ -235,7 +248,7 @@ def _checked(path: Path, lines: Sequence[str], hint: str) -> list[Recorded]:
             if not line.strip():
                 continue
             exchange = Exchange.model_validate(_json(line))
-            before = _in_full(before, exchange.request)
+            before = _full_request(before, exchange.request)
             recorded.append(Recorded(before, exchange))
             total += len(before.messages)
             if total > MAX_MESSAGES:
@@ -248,24 +261,224 @@ def _checked(path: Path, lines: Sequence[str], hint: str) -> list[Recorded]:
     except (ValueError, RecursionError) as error:
         raise ConfigurationError(f"{path}, line {number}: {error}. {hint}") from error
     if not recorded:
-        raise ConfigurationError(f"{path}: nothing is recorded in it. {hint}")
+        raise ConfigurationError(f"{path} has no exchanges. {hint}")
     return recorded
 
 
 def _json(line: str) -> Any:
-    """What a line holds. Raises ValueError."""
+    """Parse a line. Raises ValueError."""
     try:
         return json.loads(line)
     except json.JSONDecodeError as error:
-        raise ValueError(f"no JSON: {error.msg} in column {error.colno}") from error
+        raise ValueError(f"not JSON: {error.msg} in column {error.colno}") from error
     except RecursionError as error:
-        raise ValueError("nested too deep") from error
+        raise ValueError("nested too deeply") from error
 
 
-def _in_full(before: Asked | None, request: RecordedRequest) -> Asked:
-    """The request with what it has of the one before. Raises ValueError."""
-    above = before.messages if before is not None else ()
-    if request.kept > len(above):
-        raise ValueError(f"keeps {request.kept} messages of a request that has {len(above)}")
-    tools = request.tools if request.tools is not None else (before.tools if before is not None else ())
-    return Asked([*above[: request.kept], *request.messages], tools)
+def _full_request(before: FullRequest | None, request: RecordedRequest) -> FullRequest:
+    """Complete a request with its part of the one before. Raises ValueError."""
+    before = before or FullRequest((), ())
+    if request.kept > len(before.messages):
+        raise ValueError(f"keeps {request.kept} messages of a request that has {len(before.messages)}")
+    tools = before.tools if request.tools is None else request.tools
+    return FullRequest([*before.messages[: request.kept], *request.messages], tools)
+
+
+class Recorder:
+    """A cassette that is being recorded."""
+
+    def __init__(self, path: Path, model: str) -> None:
+        """Create the file, readable only by its owner. Raises ConfigurationError if it exists or cannot be created."""
+        self._path = path
+        self._before: FullRequest | None = None
+        self._lock = asyncio.Lock()
+        self._threads = itertools.count()
+        self._has_failed = False
+        try:
+            with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+                file.write(_to_line(Header(cassette=VERSION, model=model)))
+        except FileExistsError as error:
+            raise ConfigurationError(
+                f"{path} exists and is not overwritten. Give --record another file, or remove this one."
+            ) from error
+        except OSError as error:
+            raise ConfigurationError(
+                f"{path} cannot be written: {error.strerror}. Give --record another file."
+            ) from error
+
+    def thread(self, scrubber: Scrubber) -> RecordCalls:
+        """Return the step that records the calls of one conversation, as a new thread."""
+        return RecordCalls(self, scrubber, next(self._threads))
+
+    async def add(
+        self, request: FullRequest, thread: int, answer: RecordedAnswer | None, error: RecordedError | None = None
+    ) -> str:
+        """Write an exchange. Returns a message for the user at the first failure, after which recording stops."""
+        async with self._lock:
+            if self._has_failed:
+                return ""
+            recorded = _request_after(self._before, request)
+            exchange = Exchange(thread=thread, request=recorded, answer=answer, error=error)
+            try:
+                await asyncio.to_thread(self._append, _to_line(exchange))
+            except OSError as failure:
+                self._has_failed = True
+                return NO_RECORD.format(path=self._path, error=failure.strerror)
+            self._before = request
+            return ""
+
+    def _append(self, line: str) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(line)
+
+
+class RecordCalls:
+    """A step of the model call: records the request and the answer or the error."""
+
+    def __init__(self, recorder: Recorder, scrubber: Scrubber, thread: int) -> None:
+        self._recorder, self._scrubber, self._thread = recorder, scrubber, thread
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
+        """As `LLM.complete`; recorded when the call has succeeded or failed."""
+        full = self._scrubber.request(request)
+        try:
+            response = await next(request, on_frame, cause)
+        except ModelError as error:
+            failure = RecordedError(kind=error.kind, message=self._scrubber.text(str(error)))
+            self._report(await self._recorder.add(full, self._thread, None, failure), on_frame)
+            raise
+        self._report(await self._recorder.add(full, self._thread, self._answer(response)), on_frame)
+        return response
+
+    def _report(self, problem: str, on_frame: FrameSink) -> None:
+        if problem:
+            on_frame(Status("error", RECORD_STATUS, problem))
+
+    def _answer(self, response: LLMResponse) -> RecordedAnswer:
+        usage, clean = response.usage, self._scrubber.text
+        calls = [RecordedCall(id=c.id, name=c.name, arguments=clean(c.arguments)) for c in response.tool_calls]
+        return RecordedAnswer(
+            id=response.id,
+            model=usage.model,
+            text=clean(response.text),
+            reasoning=clean(response.reasoning),
+            tool_calls=calls,
+            finish_reason=response.finish_reason,
+            prompt_tokens=usage.prompt_tokens,
+            completion_tokens=usage.completion_tokens,
+            cache_read_tokens=usage.cache_read_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            context_window=usage.context_window,
+            cost=response.cost,
+        )
+
+
+class CassetteLLM:
+    """A model that plays a cassette. Raises ConfigurationError for an invalid file."""
+
+    def __init__(
+        self,
+        path: Path,
+        workspace: str,
+        environ: Mapping[str, str],
+        match: Literal["strict", "loose"] = "strict",
+        name: str = "",
+    ) -> None:
+        self._path = path
+        self._recorded = load_cassette(path)
+        self._scrubber = Scrubber(workspace, environ)
+        self._is_strict = match == "strict"
+        self.name = name or f"cassette:{path}"
+        self._played: set[int] = set()
+        self._at: int | None = None
+        """The index of the exchange that was played last."""
+
+    async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+        """Play the exchange of this request. Raises ModelError: the recorded one, or one that shows a difference."""
+        full = self._scrubber.request(request)
+        at = self._next() if self._is_strict else None
+        if at is None:
+            at = self._find(full)
+        if at is None or not self._matches(self._recorded[at], full):
+            raise ModelError(ModelErrorKind.SCRIPT, self._difference(at, full))
+        self._at = at
+        self._played.add(at)
+        exchange = self._recorded[at].exchange
+        if exchange.error is not None:
+            raise ModelError(exchange.error.kind, exchange.error.message)
+        assert exchange.answer is not None
+        response = self._response(exchange.answer)
+        if response.reasoning:
+            on_frame(TokenDelta(cause, response.reasoning, "reasoning"))
+        if response.text:
+            on_frame(TokenDelta(cause, response.text))
+        return response
+
+    async def aclose(self) -> None:
+        """Do nothing: there is nothing to close."""
+
+    def _next(self) -> int | None:
+        """Return the next exchange of the current thread; None at the beginning and at the end of a thread."""
+        if self._at is None:
+            return None
+        thread = self._recorded[self._at].exchange.thread
+        later = range(self._at + 1, len(self._recorded))
+        return next((at for at in later if self._recorded[at].exchange.thread == thread), None)
+
+    def _find(self, request: FullRequest) -> int | None:
+        """Return the first exchange with an equal request, preferably one that was not played."""
+        equal = [at for at, recorded in enumerate(self._recorded) if self._matches(recorded, request)]
+        return min(equal, key=lambda at: at in self._played, default=None)
+
+    def _matches(self, recorded: Recorded, request: FullRequest) -> bool:
+        if self._is_strict:
+            return recorded.request == request
+        return recorded.request.conversation() == request.conversation()
+
+    def _difference(self, at: int | None, request: FullRequest) -> str:
+        """Explain why a request has no answer. Without `at`, compare it with one that has as many answers."""
+        if at is None:
+            left = [n for n, one in enumerate(self._recorded) if one.request.answers == request.answers]
+            at = next((n for n in left if n not in self._played or not self._is_strict), None)
+        if at is None:
+            return (
+                f"All exchanges of {self._path} for this conversation have been played. "
+                "Start a new one, or choose another model with --model."
+            )
+        what = _first_difference(self._recorded[at].request, request)
+        return (
+            f"Request {at + 1} of {self._path} differs from what was recorded: {what}\n"
+            "Record it again with --record, or accept equal conversations with llm.cassette_match = loose."
+        )
+
+    def _response(self, answer: RecordedAnswer) -> LLMResponse:
+        restore = self._scrubber.restore_folders
+        usage = TokenUsage(
+            model=answer.model or self.name,
+            prompt_tokens=answer.prompt_tokens,
+            completion_tokens=answer.completion_tokens,
+            cache_read_tokens=answer.cache_read_tokens,
+            cache_write_tokens=answer.cache_write_tokens,
+            context_window=answer.context_window,
+            per_turn_token=answer.prompt_tokens + answer.completion_tokens,
+            response_id=answer.id,
+        )
+        calls = tuple(ToolCall(call.id, call.name, restore(call.arguments)) for call in answer.tool_calls)
+        text, reasoning = restore(answer.text), restore(answer.reasoning)
+        return LLMResponse(answer.id, text, calls, usage, answer.cost, answer.finish_reason, reasoning)
+
+
+def _first_difference(recorded: FullRequest, asked: FullRequest) -> str:
+    for number, (old, new) in enumerate(zip(recorded.messages, asked.messages, strict=False), 1):
+        if old != new:
+            return f"message {number} ({new.get('role')}).{_both_sides(old, new)}"
+    if len(recorded.messages) != len(asked.messages):
+        return f"it has {len(asked.messages)} messages, and {len(recorded.messages)} were recorded."
+    return f"its tools.{_both_sides(list(recorded.tools), list(asked.tools))}"
+
+
+def _both_sides(old: Message | Sequence[Message], new: Message | Sequence[Message]) -> str:
+    one, other = (json.dumps(side, ensure_ascii=False) for side in (old, new))
+    pairs = enumerate(zip(one, other, strict=False))
+    begin = max(0, next((at for at, (a, b) in pairs if a != b), min(len(one), len(other))) - _LEAD_CHARS)
+    return f"\n  recorded: {one[begin : begin + SHOWN_CHARS]}\n  asked:    {other[begin : begin + SHOWN_CHARS]}"

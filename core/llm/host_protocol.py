@@ -2,7 +2,7 @@
 
     to the host
     {"type": "complete", "id": 7, "model": ..., "messages": [...], "tools": [...], "settings": {...}}
-    {"type": "cancel", "id": 7}          ends the call without an answer
+    {"type": "cancel", "id": 7}          cancels the call, without an answer
     {"type": "ping", "id": 8}
     {"type": "models", "id": 9}          asks for the known models
 

@@ -1,7 +1,7 @@
-"""Pictures on their way to a model: references become bytes, and go only to a model that sees.
+"""InlineImages: replaces references to images in a request by their bytes.
 
-The messages of a request refer to pictures as the log does (`core.store.blobs`); InlineImages puts the bytes in for one
-call and keeps none. What is too much for one request is left out, the oldest first, and its place says so.
+The messages of a request refer to images as the log does (`core.store.blobs`). The bytes are read for each call and not
+kept. If a request has too many, the oldest are left out and replaced by a note.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from core.protocols import Complete, FrameSink, LLMRequest, LLMResponse
 from core.store.blobs import Blob, BlobRef
 
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
-"""Of all pictures of a request; providers refuse more."""
+"""The size of all images of a request; providers refuse more."""
 LEFT_OUT = "[A picture is left out: there are too many.]"
 LOST = "[A picture is not there any more.]"
 UNSEEN = "[A picture, which this model cannot see.]"
@@ -24,7 +24,7 @@ ReadBlob = Callable[[BlobRef], Awaitable[Blob | None]]
 
 
 class InlineImages:
-    """A step of the model call: puts the pictures into the request. `read` gets one from the store."""
+    """A step of the model call: puts the images into the request. `read` reads one from the store."""
 
     def __init__(self, read: ReadBlob) -> None:
         self._read = read
@@ -36,10 +36,10 @@ class InlineImages:
 
 
 async def with_pictures(messages: Sequence[Message], read: ReadBlob) -> Sequence[Message]:
-    """The messages with `data:` URLs in place of references; the very messages where there are none."""
+    """Return the messages with `data:` URLs instead of references. Returns the same object if there are none."""
     if not any(map(_picture_parts, messages)):
         return messages
-    room, found = MAX_REQUEST_BYTES, list(messages)
+    left, found = MAX_REQUEST_BYTES, list(messages)
     for index in range(len(found) - 1, -1, -1):
         if not _picture_parts(found[index]):
             continue
@@ -47,26 +47,26 @@ async def with_pictures(messages: Sequence[Message], read: ReadBlob) -> Sequence
         for part in reversed(found[index]["content"]):
             ref = _ref(part)
             if ref is not None:
-                room -= ref.size
-                part = await _shown(ref, read) if room >= 0 else _said(LEFT_OUT)  # noqa: PLW2901
+                left -= ref.size
+                part = await _image(ref, read) if left >= 0 else _text(LEFT_OUT)  # noqa: PLW2901
             parts.append(part)
         found[index] = {**found[index], "content": parts[::-1]}
     return found
 
 
 def without_pictures(messages: Sequence[Message]) -> Sequence[Message]:
-    """The messages for a model that sees nothing: each picture's place says that there is one."""
+    """Return the messages for a model without vision: a note replaces each image."""
     return [
-        {**message, "content": [_said(UNSEEN) if _is_picture(part) else part for part in message["content"]]}
+        {**message, "content": [_text(UNSEEN) if _is_picture(part) else part for part in message["content"]]}
         if any(map(_is_picture, _parts(message)))
         else message
         for message in messages
     ]
 
 
-async def _shown(ref: BlobRef, read: ReadBlob) -> Message:
+async def _image(ref: BlobRef, read: ReadBlob) -> Message:
     blob = await read(ref)
-    return _said(LOST) if blob is None else {"type": "image_url", "image_url": {"url": blob.data_url()}}
+    return _text(LOST) if blob is None else {"type": "image_url", "image_url": {"url": blob.data_url()}}
 
 
 def _picture_parts(message: Message) -> bool:
@@ -86,5 +86,5 @@ def _ref(part: Message) -> BlobRef | None:
     return BlobRef.parse(part["image_url"]["url"]) if _is_picture(part) else None
 
 
-def _said(text: str) -> Message:
+def _text(text: str) -> Message:
     return {"type": "text", "text": text}

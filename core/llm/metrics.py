@@ -1,4 +1,4 @@
-"""What a conversation has spent on models: running sums, and the calls between two sums. Pure."""
+"""The tokens and costs of a conversation: accumulated metrics, and the calls between two of them. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from core.protocols import LLMResponse
 
 
 def add_metrics(metrics: LLMMetrics, other: LLMMetrics) -> LLMMetrics:
-    """What two conversations have spent together; the context and the model stay those of the first."""
+    """Return the sum of two conversations' metrics. Context and model stay those of the first."""
     one, two = metrics.accumulated_token_usage, other.accumulated_token_usage
     total = one.model_copy(update={
         "prompt_tokens": one.prompt_tokens + two.prompt_tokens,
@@ -24,13 +24,13 @@ def add_metrics(metrics: LLMMetrics, other: LLMMetrics) -> LLMMetrics:
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls of models, summed."""
+    """Totals of model calls."""
 
     count: int = 0
     cost: float | None = 0.0
-    """US dollars of the calls whose price is known; None where there were calls and no price is known."""
+    """US dollars of the calls with a known price; None if all calls have an unknown price."""
     unpriced: int = 0
-    """Calls whose price is not known: the first such call of a log and, as its sums say no more, all after it."""
+    """Calls with an unknown price: the first such call of a log and all later ones, because the cost stays unknown."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cache_read_tokens: int = 0
@@ -50,9 +50,9 @@ class Calls:
 
 
 def add_response(metrics: LLMMetrics, response: LLMResponse) -> LLMMetrics:
-    """The metrics after one more answer.
+    """Return the metrics after one more answer.
 
-    A cost that is unknown once stays unknown: a sum without it would be too low and look exact.
+    An unknown cost makes the total unknown: a sum without it would be too low and look exact.
     """
     before, usage = metrics.accumulated_token_usage, response.usage
     known = metrics.accumulated_cost is not None and response.cost is not None
@@ -72,13 +72,13 @@ def add_response(metrics: LLMMetrics, response: LLMResponse) -> LLMMetrics:
 
 
 def calls_between(before: LLMMetrics, after: LLMMetrics) -> Calls:
-    """The one call that led from sums to sums. Sums that went down were begun anew, so they are the call's own."""
+    """Return the call between two accumulated metrics. If the totals went down, they were reset before the call."""
     old, new = before.accumulated_token_usage, after.accumulated_token_usage
-    was, now = before.accumulated_cost, after.accumulated_cost
-    anew = new.prompt_tokens < old.prompt_tokens or new.completion_tokens < old.completion_tokens
-    if anew or (was is not None and now is not None and now < was):
-        old, was = LLMMetrics().accumulated_token_usage, 0.0
-    cost = None if was is None or now is None else max(0.0, now - was)
+    old_cost, new_cost = before.accumulated_cost, after.accumulated_cost
+    is_reset = new.prompt_tokens < old.prompt_tokens or new.completion_tokens < old.completion_tokens
+    if is_reset or (old_cost is not None and new_cost is not None and new_cost < old_cost):
+        old, old_cost = LLMMetrics().accumulated_token_usage, 0.0
+    cost = None if old_cost is None or new_cost is None else max(0.0, new_cost - old_cost)
     return Calls(
         count=1,
         cost=cost,

@@ -21,6 +21,7 @@ import os
 import resource
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
 
@@ -37,18 +38,17 @@ _CHUNK = {"id": "warm", "object": "chat.completion.chunk", "created": 1, "model"
 _DELTAS: tuple[dict[str, Any], ...] = ({"role": "assistant", "content": "warm"}, {})
 
 
-async def _unchanged(data: Any, expected_type: object) -> Any:
-    """Return the request unchanged."""
+async def _return_unchanged(data: Any, expected_type: object) -> Any:
     return data
 
 
-def _skip(**facts: object) -> None:
-    """Skip the cost of an answer that has not begun."""
+def _do_nothing(**facts: object) -> None:
+    return None
 
 
 SKIPPED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _unchanged,
-    ("litellm.utils", "update_response_metadata"): _skip,
+    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _return_unchanged,
+    ("litellm.utils", "update_response_metadata"): _do_nothing,
 }
 """The replacement, by module and name."""
 
@@ -210,16 +210,7 @@ class _Host:
         except Exception as error:  # noqa: BLE001  # boundary: any exception of a provider's code becomes an error line
             key_env = order["facts"]["key_env"]
             failure = failure_of(error, order["model"], self._secrets, datetime.now(UTC), key_env)
-            wait = failure.retry_after_s
-            self._write(
-                {
-                    "type": "error",
-                    "id": number,
-                    "kind": failure.kind,
-                    "message": failure.message,
-                    "retry_after_s": wait,
-                }
-            )
+            self._write({"type": "error", "id": number, **asdict(failure)})
         else:
             self._write({"type": "done", "id": number, **done})
         finally:

@@ -1,7 +1,11 @@
-"""Models of providers, called through the model host.
+"""Models of providers, called through the model host, and when a failed call is retried.
 
 ModelHost is the process, one for all conversations: the first call or `start` starts it, also again after a crash.
 HostedLLM is one model in it, with its settings and retries. litellm is never imported here.
+
+Only temporary errors are retried: a rate limit, a timeout, a broken connection, a server error; and only if no part of
+the answer was shown, because the user would read two answers as one. Waits double with each retry, are shortened at
+random so that many clients do not return together, and follow the provider's own request, up to five minutes.
 """
 
 from __future__ import annotations
@@ -9,35 +13,105 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeVar, cast
 
+from core import status_messages
 from core.errors import ModelError, ModelErrorKind
-from core.events import TokenDelta, TokenUsage
+from core.events import Status, TokenDelta, TokenUsage
 from core.interpreter import start_command
 from core.llm.host_protocol import MAX_LINE_BYTES, Line, decode, encode
-from core.llm.model_catalogue import Abilities
-from core.llm.retry import FailedCall, RetryPolicy, with_retries
+from core.llm.model_catalogue import Capabilities
 from core.llm.settings import CallSettings, ModelFacts
 from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 
 ANSWER_GRACE_S = 30.0
-"""How long beyond a call's own limit, and for loading, until a silent host is taken for hung."""
+"""How long after a call's own limit, and for loading litellm, a silent host is waited for before it is killed."""
+RETRY_STATUS = "STATUS$LLM_RETRY"
+RETRYABLE = {
+    ModelErrorKind.RATE_LIMIT: status_messages.SLOW_DOWN,
+    ModelErrorKind.TIMEOUT: status_messages.NO_ANSWER,
+    ModelErrorKind.CONNECTION: status_messages.NO_CONNECTION,
+    ModelErrorKind.SERVER: status_messages.PROVIDER_FAILED,
+}
+"""The errors that are retried, each with its reason for the user."""
 
+T = TypeVar("T")
 OnDelta = Callable[[str, str], None]
+"""Takes a chunk of text and its channel, `answer` or `reasoning`."""
+
+
+class FailedCall(ModelError):
+    """One failed attempt."""
+
+    def __init__(
+        self, kind: ModelErrorKind, message: str, *, retry_after_s: float | None = None, shown: bool = False
+    ) -> None:
+        """`shown` says whether a part of the answer was streamed."""
+        super().__init__(kind, message)
+        self.retry_after_s = retry_after_s
+        self.shown = shown
+
+
+@dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """How often a call is attempted in all, and how long to wait in between."""
+
+    attempts: int = 5
+    min_wait_s: float = 1.0
+    max_wait_s: float = 64.0
+
+    def wait_s(self, attempt: int, retry_after_s: float | None, random: Random) -> float:
+        """Return the wait after attempt number `attempt`, counted from 1."""
+        longest = min(self.min_wait_s * 2.0 ** (attempt - 1), self.max_wait_s)
+        return max(longest * random.uniform(0.5, 1.0), retry_after_s or 0.0)
+
+
+async def with_retries(
+    call: Callable[[], Awaitable[T]],
+    policy: RetryPolicy,
+    on_frame: FrameSink,
+    random: Random,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> T:
+    """Make a call, retry temporary errors, and announce each wait as a Status.
+
+    Raises ModelError. Cancelling ends a wait at once; the announcement is always removed.
+    """
+    announced = False
+    try:
+        for attempt in range(1, policy.attempts + 1):
+            try:
+                return await call()
+            except FailedCall as failure:
+                if failure.kind not in RETRYABLE or failure.shown:
+                    raise
+                if attempt == policy.attempts:
+                    raise ModelError(failure.kind, f"{failure} Tried {attempt} times.") from failure
+                wait_s = policy.wait_s(attempt, failure.retry_after_s, random)
+                reason = RETRYABLE[failure.kind]
+            announced = True
+            tries = f"{attempt + 1} / {policy.attempts}"
+            notice = status_messages.RETRYING.format(tries=tries, seconds=f"{wait_s:.0f}", reason=reason)
+            on_frame(Status("info", RETRY_STATUS, notice))
+            await sleep(wait_s)
+        raise AssertionError("the last attempt returns or raises")
+    finally:
+        if announced:
+            on_frame(Status("info", RETRY_STATUS, ""))
 
 
 class _HostEnded(Exception):
-    """The host died while a call was under way."""
+    """The host died during a call."""
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call under way."""
+    """A pending call."""
 
     outcome: asyncio.Future[Line]
     on_delta: OnDelta
@@ -47,17 +121,17 @@ class ModelHost:
     """The child process that calls models. Close it with `aclose`."""
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:
-        """`environ` is what the host runs with; None hands on Handloom's own environment."""
+        """`environ` is the environment of the host; None passes on Handloom's own."""
         self._environ = environ
         self.keys: Mapping[str, str] = {}
-        """Variables that it has beyond those, from its next start on."""
+        """Additional environment variables, used from its next start on."""
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._calls: dict[int, _Call] = {}
         self._numbers = itertools.count(1)
         self._starting = asyncio.Lock()
-        self._trouble = ""
-        self._abilities: dict[str, Abilities] | None = None
+        self._load_error = ""
+        self._capabilities: dict[str, Capabilities] | None = None
 
     @property
     def pid(self) -> int | None:
@@ -70,7 +144,7 @@ class ModelHost:
         async with self._starting:
             if self.pid is not None:
                 return
-            await self._reap()
+            await self._end()
             # The folder that this was loaded from goes first on the host's path; never the workspace, whose
             # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
             try:
@@ -87,14 +161,14 @@ class ModelHost:
             except OSError as error:
                 message = f"The model host cannot be started: {error}. Close other programs, and try again."
                 raise ModelError(ModelErrorKind.HOST, message) from error
-            self._trouble = ""
+            self._load_error = ""
             self._reading = asyncio.create_task(self._read(self._process), name="model host")
 
     async def complete(self, order: Line, on_delta: OnDelta, limit_s: float) -> Line:
-        """Have an order carried out; the `done` line comes back.
+        """Send an order to the host and return its `done` line.
 
-        Raises FailedCall with what the host said. When the host dies, the order is given once more to a new
-        one, unless a part of the answer was streamed. Cancelling ends the call in the host.
+        Raises FailedCall with the host's message. If the host dies, the order is sent once more to a new one, unless a
+        part of the answer was streamed. Cancelling ends the call in the host.
         """
         shown = False
 
@@ -108,45 +182,45 @@ class ModelHost:
                 reply = await self._ask(order, note, limit_s + ANSWER_GRACE_S)
             except _HostEnded:
                 if shown or last:
-                    raise FailedCall(ModelErrorKind.HOST, self._obituary(), shown=shown) from None
+                    raise FailedCall(ModelErrorKind.HOST, self._why_ended(), shown=shown) from None
                 continue
             if reply["type"] == "error":
                 wait_s = reply.get("retry_after_s")
                 raise FailedCall(ModelErrorKind(reply["kind"]), reply["message"], retry_after_s=wait_s, shown=shown)
             return reply
-        raise AssertionError("the second try returns or raises")
+        raise AssertionError("the second attempt returns or raises")
 
     async def ping(self) -> None:
-        """Return when the host answers, so when litellm is loaded. Raises FailedCall when it cannot be."""
-        try:
-            await self._ask({"type": "ping"}, lambda text, channel: None, ANSWER_GRACE_S)
-        except _HostEnded:
-            raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
-
-    async def abilities(self, model: str) -> Abilities:
-        """What litellm's tables say about a model; asks for them once. Raises FailedCall as `models`."""
-        if self._abilities is None:
-            self._abilities = {name: Abilities(window, vision) for name, window, _, _, vision in await self.models()}
-        return self._abilities.get(model, Abilities())
+        """Return when the host answers, which it does when litellm is loaded. Raises FailedCall if it cannot be."""
+        await self._request("ping")
 
     async def models(self) -> list[list[Any]]:
-        """What litellm's tables say, as `catalogue.facts_of` gives it. Raises FailedCall when it cannot be had."""
-        try:
-            reply = await self._ask({"type": "models"}, lambda text, channel: None, ANSWER_GRACE_S)
-        except _HostEnded:
-            raise FailedCall(ModelErrorKind.HOST, self._obituary()) from None
-        return list(reply["models"])
+        """Return the lines of `model_catalogue.facts_of`. Raises FailedCall."""
+        return list((await self._request("models"))["models"])
+
+    async def capabilities(self, model: str) -> Capabilities:
+        """Return what litellm's tables say about a model, which are loaded once. Raises FailedCall."""
+        if self._capabilities is None:
+            lines = await self.models()
+            self._capabilities = {name: Capabilities(window, vision) for name, window, _, _, vision in lines}
+        return self._capabilities.get(model, Capabilities())
 
     async def aclose(self) -> None:
-        """End the process, and with it what it does. May be called twice."""
+        """End the process and its calls. May be called twice."""
         async with self._starting:
-            await self._reap()
+            await self._end()
 
-    def _obituary(self) -> str:
-        """Why there is no answer: litellm did not load, or the process died."""
-        if self._trouble:
-            return f"litellm cannot be loaded. Install Handloom anew. It said: {self._trouble}"
-        return "The model host ended in the middle of a call. Try again; it starts anew."
+    def _why_ended(self) -> str:
+        if self._load_error:
+            return f"litellm cannot be loaded. Reinstall Handloom. The error: {self._load_error}"
+        return "The model host ended during a call. Try again; it restarts."
+
+    async def _request(self, kind: str) -> Line:
+        """Send an order without a stream. Raises FailedCall."""
+        try:
+            return await self._ask({"type": kind}, lambda text, channel: None, ANSWER_GRACE_S)
+        except _HostEnded:
+            raise FailedCall(ModelErrorKind.HOST, self._why_ended()) from None
 
     async def _ask(self, order: Line, on_delta: OnDelta, limit_s: float) -> Line:
         await self.start()
@@ -171,10 +245,8 @@ class ModelHost:
         except TimeoutError:
             if process.returncode is None:
                 process.kill()
-            raise FailedCall(
-                ModelErrorKind.HOST,
-                "The model host does not answer and was ended. Try again; it starts anew.",
-            ) from None
+            message = "The model host did not answer and was killed. Try again; it restarts."
+            raise FailedCall(ModelErrorKind.HOST, message) from None
         except asyncio.CancelledError:
             if not process.stdin.is_closing():
                 process.stdin.write(encode({"type": "cancel", "id": number}))
@@ -183,7 +255,7 @@ class ModelHost:
             del self._calls[number]
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
-        """Hand out the host's lines until it ends; then every call of its time has failed."""
+        """Dispatch the host's lines until it ends; then all pending calls fail."""
         assert process.stdout is not None
         try:
             while data := await process.stdout.readline():
@@ -198,7 +270,7 @@ class ModelHost:
     def _take(self, line: Line) -> None:
         kind = line.get("type")
         if kind == "broken":
-            self._trouble = str(line.get("message", ""))
+            self._load_error = str(line.get("message", ""))
         call = self._calls.get(line.get("id", 0))
         if call is None:
             return
@@ -207,14 +279,14 @@ class ModelHost:
         elif kind in ("done", "error", "pong", "models") and not call.outcome.done():
             call.outcome.set_result(line)
 
-    async def _reap(self) -> None:
-        """End the process if there is one, and take its exit status."""
+    async def _end(self) -> None:
+        """Kill the process if there is one, and collect its exit status."""
         process, reading = self._process, self._reading
         if process is None or reading is None:
             return
         assert process.stdin is not None
         if not reading.done():
-            process.kill()  # it holds nothing that would have to be put in order first
+            process.kill()  # it has no state to save
         process.stdin.close()
         await process.wait()
         await reading
@@ -229,35 +301,30 @@ class HostedLLM:
     def __init__(
         self,
         host: ModelHost,
-        name: str,
+        model: str,
         settings: CallSettings,
         random: Random | None = None,
         *,
         title: str = "",
         facts: ModelFacts = ModelFacts(),  # noqa: B008  # frozen
     ) -> None:
-        """`name` is litellm's, `title` the user's where that is another one."""
+        """`model` is litellm's name, `title` the user's name if it differs."""
         self._host = host
-        self._model = name
-        self._name = title or name
+        self._model = model
+        self.name = title or model
         self._facts = facts
         self._settings = settings
         self._random = random or Random()  # noqa: S311  # spreads retries; guards nothing
         self._policy = RetryPolicy(settings.num_retries, settings.retry_min_wait_s, settings.retry_max_wait_s)
 
-    @property
-    def name(self) -> str:
-        """As the user names it: `provider/model`, or a name from config.toml."""
-        return self._name
-
-    async def abilities(self) -> Abilities:
-        """What is known of it. Waits until litellm is loaded, the first time for seconds. Raises ModelError."""
-        known = await self._host.abilities(self._model)
+    async def capabilities(self) -> Capabilities:
+        """Return what is known about it. The first call waits seconds until litellm is loaded. Raises ModelError."""
+        known = await self._host.capabilities(self._model)
         vision = known.vision if self._settings.vision == "auto" else self._settings.vision == "yes"
-        return Abilities(self._facts.context_window or known.context_window, vision)
+        return Capabilities(self._facts.context_window or known.context_window, vision)
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """Answer, with retries while nothing was shown. Raises ModelError; cancelling returns at once."""
+        """Call the model; retry as long as nothing was shown. Raises ModelError; cancelling returns at once."""
         order: Line = {
             "type": "complete",
             "model": self._model,
@@ -277,11 +344,11 @@ class HostedLLM:
         return self._response(await with_retries(call, self._policy, on_frame, self._random))
 
     async def aclose(self) -> None:
-        """The host is shared, and closed by who made it."""
+        """Do nothing: the host is shared, and closed by its owner."""
 
     def _response(self, done: Line) -> LLMResponse:
         usage = TokenUsage(
-            model=self._name,
+            model=self.name,
             prompt_tokens=done["prompt_tokens"],
             completion_tokens=done["completion_tokens"],
             cache_read_tokens=done["cache_read_tokens"],
@@ -291,11 +358,10 @@ class HostedLLM:
             response_id=done["answer_id"],
             **({"is_estimated": True} if done["estimated"] else {}),
         )
-        calls = tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"])
         return LLMResponse(
             done["answer_id"],
             done["text"],
-            calls,
+            tuple(ToolCall(call["id"], call["name"], call["arguments"]) for call in done["tool_calls"]),
             usage,
             done["cost"],
             done["finish_reason"],

@@ -1,19 +1,19 @@
-"""Tools for models that have none: the calls are described in the prompt and read from the text of the answer.
+"""PromptedTools: tools for models without tool calls. They are described in the prompt, and calls are parsed from text.
 
-PromptedTools asks as if the model had tools, until the model, its provider or the model catalogue says that it has
-none; from then on calls are written as text, and the user is told once. A conversation may change between models of
-both kinds, because what is stored is the same. The functions are pure.
+A request is sent with tools until the model, its provider or the model catalogue rejects them; from then on calls are
+written as text, and the user is told once. A conversation may change between models of both kinds, because the same
+events are stored. The functions are pure.
 
-`in_words` turns a request into one without tools: they are described in the system's message, calls of the history
-become text of the assistant, and results are said by the user. `calls_of` finds the call in an answer. A call looks so:
+`without_tools` turns a request into one without tools: they are described in the system message, calls of the history
+become text of the assistant, and results become messages of the user. `with_parsed_call` finds the call in an answer:
 
     <function=NAME>
     <parameter=KEY>VALUE</parameter>
     </function>
 
-Held: what `in_words` writes of a call, `calls_of` reads back, unless a value holds these tags itself; one message of
-the assistant stays one; nobody speaks twice in a row as the user; an answer that was cut off gives no call with sound
-arguments. Arguments are typed by the tool's schema and checked by nobody here. The form is that of OpenHands V0
+Invariants: a call that `without_tools` has written is parsed back unless a value contains these tags; one message of
+the assistant stays one; there are no two consecutive user messages; a truncated answer gives no call with valid
+arguments. Arguments are converted by the tool's schema, but not validated. The form is that of OpenHands V0
 (`openhands/llm/fn_call_converter.py`).
 """
 
@@ -35,11 +35,11 @@ Tools = Sequence[Mapping[str, Any]]
 
 OPENING = "<function="
 STOP = "</function"
-"""Where a provider may end the answer: one call is made at a time."""
+"""Where a provider may end the answer, because one call is made at a time."""
 RESULT = "EXECUTION RESULT of [{name}]:\n{text}"
 UNREADABLE = "\n[cut off, or not in the form of a call]"
 
-_HOW = """You have these functions:
+_INSTRUCTIONS = """You have these functions:
 
 {functions}
 
@@ -74,59 +74,59 @@ _ANOTHER = re.compile(r"\n<parameter=([^>\n]*)>")
 _UNCLOSED_END = re.compile(r"\n?(?=<parameter=|</function)|\Z")
 
 
-def in_words(request: LLMRequest) -> LLMRequest:
-    """The request for a model that has no tools. The messages that need no change are the very same."""
+def without_tools(request: LLMRequest) -> LLMRequest:
+    """Return the request for a model without tools. Messages that need no change are not copied."""
     messages: list[Message] = []
     for message in request.messages:
         match message:
             case {"role": "tool"}:
                 result = RESULT.format(name=message.get("name", ""), text=message.get("content") or "")
-                _say(messages, "user", result)
+                _append(messages, "user", result)
             case {"role": "assistant", "tool_calls": [_, *_] as calls}:
-                said = [str(message.get("content") or ""), *(_call_in_words(call["function"]) for call in calls)]
-                messages.append({"role": "assistant", "content": "\n\n".join(filter(None, said))})
+                texts = [str(message.get("content") or ""), *(_call_text(call["function"]) for call in calls)]
+                messages.append({"role": "assistant", "content": "\n\n".join(filter(None, texts))})
             case {"role": "user"}:
-                _say(messages, "user", message["content"])
+                _append(messages, "user", message["content"])
             case _:
                 messages.append(message)
     if not request.tools:
         return LLMRequest(messages, (), request.last_observation, request.answers_forgotten)
-    how = _HOW.format(functions="\n\n".join(map(_described, request.tools)))
+    instructions = _INSTRUCTIONS.format(functions="\n\n".join(map(_description, request.tools)))
     if messages and messages[0]["role"] == "system":
-        messages[0] = {**messages[0], "content": _joined(messages[0]["content"], how)}
+        messages[0] = {**messages[0], "content": _joined(messages[0]["content"], instructions)}
     else:
-        messages.insert(0, {"role": "system", "content": how})
-    _show_example(messages, request.tools)
+        messages.insert(0, {"role": "system", "content": instructions})
+    _add_example(messages, request.tools)
     return LLMRequest(messages, (), request.last_observation, request.answers_forgotten, (STOP,))
 
 
-def calls_of(response: LLMResponse, tools: Tools) -> LLMResponse:
-    """The answer with its call taken out of the text; one without a call, or with real calls, as it is."""
+def with_parsed_call(response: LLMResponse, tools: Tools) -> LLMResponse:
+    """Return the answer with the call from its text; unchanged if there is none, or if it has real calls."""
     head = _HEAD.search(response.text)
     if head is None or response.tool_calls:
         return response
     arguments = _arguments(response.text[head.end() :], head[1].strip(), tools, response.finish_reason == "length")
-    call = ToolCall("", head[1].strip(), arguments)  # who takes the answer gives the call an id of its own
+    call = ToolCall("", head[1].strip(), arguments)  # the agent gives it an id
     text = response.text[: head.start()].rstrip()
     return replace(response, text=text, tool_calls=(call,), finish_reason="tool_calls", thinking=())
 
 
 def _arguments(body: str, name: str, tools: Tools, is_cut: bool) -> str:
-    """What stands behind a call's head as JSON; no JSON where it cannot be read or was cut off.
+    """Return the arguments after a call's head as JSON, or text that is not JSON if they are invalid or truncated.
 
-    A whole JSON object in place of parameters is taken, too: some models are trained to write that.
+    A JSON object instead of parameters is accepted, too: some models are trained to write that.
     """
-    ended, is_ended, _ = body.partition(STOP)
-    if (is_ended or not is_cut) and _is_object(ended):
-        return ended.strip()
+    content, is_ended, _ = body.partition(STOP)
+    if (is_ended or not is_cut) and _is_object(content):
+        return content.strip()
     schemas = next((_properties(tool) for tool in tools if _function(tool).get("name") == name), {})
     found: dict[str, Any] = {}
     at = 0
     while (parameter := _PARAMETER.match(body, at)) is not None:
         key, (value, at) = parameter[1].strip(), _value(body, parameter.end(), schemas)
         if key in found or at < 0:
-            return body + UNREADABLE  # which of the two is meant?
-        found[key] = _typed(value.removeprefix("\n").removesuffix("\n"), schemas.get(key, {}))
+            return body + UNREADABLE  # ambiguous
+        found[key] = _converted(value.removeprefix("\n").removesuffix("\n"), schemas.get(key, {}))
     rest = body[at:].lstrip()
     if rest.startswith(STOP) or not (rest or is_cut):
         return json.dumps(found, ensure_ascii=False)
@@ -134,13 +134,13 @@ def _arguments(body: str, name: str, tools: Tools, is_cut: bool) -> str:
 
 
 def _value(body: str, start: int, known: Mapping[str, Any]) -> tuple[str, int]:
-    """The value that begins there, and where it is over, -1 where that cannot be told.
+    """Return the value that begins at `start`, and the index after it, or -1 if its end is ambiguous.
 
-    Where its end is missing, the next known parameter ends it, or the end of the call.
+    A value without an end tag ends at the next known parameter, or at the end of the call.
     """
     closed = _VALUE_END.search(body, start)
     end = closed or _UNCLOSED_END.search(body, start)
-    assert end is not None  # the end of the text is one
+    assert end is not None  # the end of the text matches
     for another in _ANOTHER.finditer(body, start, end.start()):
         if another[1] in known:
             return body[start : another.start()], another.start()
@@ -155,8 +155,8 @@ def _is_object(text: str) -> bool:
         return False
 
 
-def _typed(text: str, schema: Mapping[str, Any]) -> Any:
-    """A value as its schema wants it; the text where that cannot be, for the check to refuse."""
+def _converted(text: str, schema: Mapping[str, Any]) -> Any:
+    """Convert a value by its schema; keep the text if it is invalid, so that validation refuses it."""
     if schema.get("type", "string") == "string":
         return text.strip() if "enum" in schema else text
     try:
@@ -165,51 +165,51 @@ def _typed(text: str, schema: Mapping[str, Any]) -> Any:
         return text
 
 
-def _call_in_words(function: Mapping[str, Any]) -> str:
-    """A call of the history as the model would have written it."""
+def _call_text(function: Mapping[str, Any]) -> str:
+    """Return a call of the history as the model would have written it."""
     try:
         arguments = json.loads(function.get("arguments") or "{}")
     except (ValueError, RecursionError):
         arguments = {}
     pairs = arguments.items() if isinstance(arguments, dict) else ()
-    lines = [f"<parameter={key}>{_in_words(value)}</parameter>" for key, value in pairs]
+    lines = [f"<parameter={key}>{_value_text(value)}</parameter>" for key, value in pairs]
     return "\n".join([f"{OPENING}{function['name']}>", *lines, "</function>"])
 
 
-def _in_words(value: Any) -> str:
+def _value_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return f"\n{text}\n" if "\n" in text else text
 
 
-def _described(tool: Mapping[str, Any]) -> str:
+def _description(tool: Mapping[str, Any]) -> str:
     function = _function(tool)
     properties, required = _properties(tool), function.get("parameters", {}).get("required", ())
     lines = [f"## {function.get('name', '')}", str(function.get("description", "")), "Parameters:"]
     for name, schema in properties.items():
         need = "required" if name in required else "optional"
         choices = f" One of: {', '.join(map(str, schema['enum']))}." if "enum" in schema else ""
-        shape = f" Each: {json.dumps(schema['items'])}." if isinstance(schema.get("items"), dict) else ""
-        lines.append(f"- {name} ({schema.get('type', 'any')}, {need}): {schema.get('description', '')}{choices}{shape}")
+        items = f" Each: {json.dumps(schema['items'])}." if isinstance(schema.get("items"), dict) else ""
+        lines.append(f"- {name} ({schema.get('type', 'any')}, {need}): {schema.get('description', '')}{choices}{items}")
     return "\n".join(lines if properties else [*lines[:-1], "No parameters."])
 
 
-def _show_example(messages: list[Message], tools: Tools) -> None:
-    """Put a worked example before what the user said first, where there is a tool to show it with."""
+def _add_example(messages: list[Message], tools: Tools) -> None:
+    """Add an example of a call to the user's first message, if one of its tools is there."""
     names = {_function(tool).get("name") for tool in tools}
     first = next((n for n, message in enumerate(messages) if message["role"] == "user"), None)
-    shown = next((example for example in _EXAMPLES if example[0] in names), None)
-    if first is None or shown is None:
+    example = next((example for example in _EXAMPLES if example[0] in names), None)
+    if first is None or example is None:
         return
-    name, arguments, text = shown
-    call = _call_in_words({"name": name, "arguments": json.dumps(arguments)})
-    example = _EXAMPLE.format(call=call, result=RESULT.format(name=name, text=text))
+    name, arguments, result = example
+    call = _call_text({"name": name, "arguments": json.dumps(arguments)})
+    text = _EXAMPLE.format(call=call, result=RESULT.format(name=name, text=result))
     content = messages[first]["content"]
-    joined = example + content if isinstance(content, str) else [_text(example), *content]
+    joined = text + content if isinstance(content, str) else [_text(text), *content]
     messages[first] = {**messages[first], "content": joined}
 
 
-def _say(messages: list[Message], role: str, content: Any) -> None:
-    """Add a message, or join it to the one before where the same one goes on speaking."""
+def _append(messages: list[Message], role: str, content: Any) -> None:
+    """Add a message, or join it to the last one if that has the same role."""
     if messages and messages[-1]["role"] == role:
         messages[-1] = {"role": role, "content": _joined(messages[-1]["content"], content)}
     else:
@@ -244,51 +244,51 @@ TOOLS_STATUS = "STATUS$TOOLS_IN_TEXT"
 
 
 class PromptedTools:
-    """A step of the model call: describes the tools in the prompt once the model turns out to have none."""
+    """A step of the model call: describes the tools in the prompt once the model has rejected tools."""
 
     def __init__(self, model: str) -> None:
         self._model = model
-        self._in_words = False
+        self._is_prompting = False
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
-        """As `LLM.complete`; the text of a call is not shown while it arrives."""
-        if not self._in_words:
+        """As `LLM.complete`. The text of a call is not streamed."""
+        if not self._is_prompting:
             try:
                 return await next(request, on_frame, cause)
             except ModelError as error:
                 if error.kind is not ModelErrorKind.NO_TOOLS:
                     raise
-            self._in_words = True
+            self._is_prompting = True
             on_frame(Status("info", TOOLS_STATUS, NO_TOOLS.format(model=self._model)))
-        response = await next(in_words(request), _Curtain(on_frame), cause)
-        return calls_of(response, request.tools)
+        response = await next(without_tools(request), _CallFilter(on_frame), cause)
+        return with_parsed_call(response, request.tools)
 
 
-class _Curtain:
-    """A frame sink that lets the words of an answer through until its call begins."""
+class _CallFilter:
+    """A frame sink that passes on the text of an answer up to the beginning of its call."""
 
     def __init__(self, on_frame: FrameSink) -> None:
         self._on_frame = on_frame
         self._held = ""
-        """The end of the text, where it may become the beginning of a call."""
-        self._is_down = False
+        """The end of the text, if it may be the beginning of a call."""
+        self._has_call = False
 
     def __call__(self, frame: Frame) -> None:
         if not isinstance(frame, TokenDelta) or frame.channel != "answer":
             self._on_frame(frame)
             return
-        if self._is_down:
+        if self._has_call:
             return
         text = self._held + frame.text
-        begins = text.find(OPENING)
-        self._is_down = begins >= 0
-        ends = begins if self._is_down else len(text) - _beginning(text)
-        self._held = text[ends:]
-        if ends:
-            self._on_frame(replace(frame, text=text[:ends]))
+        opening = text.find(OPENING)
+        self._has_call = opening >= 0
+        end = opening if self._has_call else len(text) - _partial_opening(text)
+        self._held = text[end:]
+        if end:
+            self._on_frame(replace(frame, text=text[:end]))
 
 
-def _beginning(text: str) -> int:
-    """How many characters at the end of the text may be the beginning of a call."""
+def _partial_opening(text: str) -> int:
+    """Return how many characters at the end of the text may be the beginning of a call."""
     longest = min(len(text), len(OPENING) - 1)
     return next((n for n in range(longest, 0, -1) if OPENING.startswith(text[-n:])), 0)

@@ -17,9 +17,9 @@ from core.llm.providers import key_variables_of
 from core.secrets import MIN_LENGTH
 
 MAX_RETRY_AFTER_S = 300.0
-"""The longest wait that a provider may ask for; a person sits in front of this."""
+"""The longest wait that a provider may ask for, because a user waits."""
 SHOWN_CHARS = 400
-"""How much of a provider's text is shown."""
+"""The limit of a provider's text in a message."""
 
 CONTEXT_WINDOW_TEXTS = (
     "contextwindowexceedederror",
@@ -105,23 +105,23 @@ _BROKEN_OFF = (
 )
 
 _NEXT = {
-    ModelErrorKind.NOT_FOUND: "The provider knows no such model or address{status}. Check the model's name.",
-    ModelErrorKind.RATE_LIMIT: "The provider asks to slow down{status}. Wait, or choose another model.",
+    ModelErrorKind.NOT_FOUND: "The provider does not have this model or address{status}. Check the model's name.",
+    ModelErrorKind.RATE_LIMIT: "The provider's rate limit was reached{status}. Wait, or choose another model.",
     ModelErrorKind.TIMEOUT: "The provider did not answer in time. Try again, or raise the time limits.",
     ModelErrorKind.CONNECTION: "The connection to the provider failed. Check the network, try again.",
     ModelErrorKind.SERVER: "The provider failed{status}. Try again later, or choose another model.",
     ModelErrorKind.CONTEXT_WINDOW: "The conversation is too long for this model. Start a new one, or choose "
     "a model with a larger context.",
-    ModelErrorKind.CONTENT_POLICY: "The provider refused what was said. Put it in other words.",
-    ModelErrorKind.BUDGET: "The account has no money left{status}. Add some, or choose another model.",
-    ModelErrorKind.NO_TOOLS: "The model takes no tools{status}. Choose another model.",
+    ModelErrorKind.CONTENT_POLICY: "The provider's content policy refused the request. Rephrase it.",
+    ModelErrorKind.BUDGET: "The account has no credit left{status}. Add credit, or choose another model.",
+    ModelErrorKind.NO_TOOLS: "The model does not support tools{status}. Choose another model.",
     ModelErrorKind.BAD_REQUEST: "The provider refused the request{status}. Choose another model.",
-    ModelErrorKind.BAD_RESPONSE: "The provider's answer cannot be read. Try again, or another model.",
+    ModelErrorKind.BAD_RESPONSE: "The provider's answer is invalid. Try again, or choose another model.",
 }
 
 
 class BadAnswer(Exception):
-    """The provider's answer is no answer. `kind` says whether it was cut off or is nonsense."""
+    """The provider's answer is incomplete or invalid, which `kind` says."""
 
     def __init__(self, kind: ModelErrorKind, message: str) -> None:
         super().__init__(message)
@@ -140,8 +140,11 @@ class Failure:
 def failure_of(
     error: BaseException, model: str, secrets: Iterable[str], now: datetime, key_env: str | None = None
 ) -> Failure:
-    """What a call's exception means. `secrets` are the values that must not be shown, `key_env` is the variable with
-    the key where that is not the provider's own, and empty where no key was sent."""
+    """Describe the exception of a call.
+
+    `secrets` are removed from the message. `key_env` is the variable with the key if it is not the provider's own, and
+    empty if no key was sent.
+    """
     error = _innermost(error)
     status = _status_of(error)
     text = clean(str(error), secrets)
@@ -150,15 +153,15 @@ def failure_of(
         variables = key_env or " or ".join(key_variables_of(model)) or "its key"
         advice = f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
         if key_env == "":
-            advice = "It wants a key{status}, and none is sent there. Name its variable in key_env of [models.NAME]."
+            advice = "It needs a key{status}, and none was sent. Name its variable in key_env of [models.NAME]."
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
-    return Failure(kind, f"{message} It said: {text}" if text else message, retry_after_s(_headers_of(error), now))
+    return Failure(kind, f"{message} Its message: {text}" if text else message, retry_after_s(_headers_of(error), now))
 
 
 def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKind:
-    """The kind of an exception: by what it says where that is telling, then by class, then by status."""
+    """Return the kind of an exception: by known texts, then by class, then by status."""
     names = {cls.__name__ for cls in type(error).__mro__}
     lowered = f"{type(error).__name__} {text}".lower()
     if any(part in lowered for part in CONTEXT_WINDOW_TEXTS):
@@ -174,17 +177,16 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
         return ModelErrorKind.BAD_RESPONSE
     if names & {"ConnectionError", "TransportError"} or any(part in lowered for part in _BROKEN_OFF):
         return ModelErrorKind.CONNECTION
-    # litellm says APIConnectionError of whatever it has no other name for, an error inside of a stream
-    # included.
+    # litellm raises APIConnectionError for any error that it does not know, also inside a stream.
     if "APIConnectionError" in names or (status is not None and status >= 500):
         return ModelErrorKind.SERVER
     if status is not None and status < 400:
-        return ModelErrorKind.NOT_FOUND  # a redirect, which nobody follows with a key in hand
+        return ModelErrorKind.NOT_FOUND  # a redirect, which is not followed
     return _KIND_OF_STATUS.get(status or 0, ModelErrorKind.BAD_REQUEST if status else ModelErrorKind.BAD_RESPONSE)
 
 
 def clean(text: str, secrets: Iterable[str]) -> str:
-    """A provider's text in one line of printable characters, without secrets, at most SHOWN_CHARS long."""
+    """Return a provider's text as one printable line without secrets, at most SHOWN_CHARS long."""
     for secret in sorted((s for s in secrets if len(s) >= MIN_LENGTH), key=len, reverse=True):
         text = text.replace(secret, "[key]")
     text = re.sub(r"(?i)\b(bearer)\s+[^\s\"',}]+", r"\1 [key]", text)
@@ -195,7 +197,7 @@ def clean(text: str, secrets: Iterable[str]) -> str:
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
-    """How long the provider asks to wait, at most MAX_RETRY_AFTER_S; None where it does not ask."""
+    """Return how long the provider asks to wait, at most MAX_RETRY_AFTER_S, or None."""
     value = headers.get("retry-after") or headers.get("Retry-After")
     if not value:
         return None
@@ -211,7 +213,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> float | None:
 
 
 def _headers_of(error: BaseException) -> Mapping[str, str]:
-    """The headers of the provider's answer, from the two places where litellm may keep them."""
+    """Return the headers of the provider's answer, from the two places where litellm may keep them."""
     for headers in (
         getattr(error, "litellm_response_headers", None),
         getattr(getattr(error, "response", None), "headers", None),
@@ -222,7 +224,7 @@ def _headers_of(error: BaseException) -> Mapping[str, str]:
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """The provider's own exception: litellm wraps what breaks in the middle of a stream."""
+    """Return the provider's exception: litellm wraps errors in the middle of a stream."""
     seen = 0
     while isinstance(inner := getattr(error, "original_exception", None), BaseException) and seen < 5:
         error, seen = inner, seen + 1
@@ -230,6 +232,6 @@ def _innermost(error: BaseException) -> BaseException:
 
 
 def _status_of(error: BaseException) -> int | None:
-    """The HTTP status, where the provider answered with one."""
+    """Return the HTTP status, or None."""
     status = getattr(error, "status_code", None)
     return status if isinstance(status, int) and 300 <= status < 600 else None

@@ -1,25 +1,35 @@
-"""The providers that Handloom knows: the variable with the key, the address of the API, the models to offer.
+"""The providers that Handloom knows: the variable with the key, the address of the API, the model to offer.
 
-Facts only. No key is read here: outside the model host, only whether a variable is set matters.
+No key is read here: outside the model host, only whether a variable is set matters.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """One provider, under the prefix that litellm gives it."""
+    """One provider."""
 
     prefix: str
+    """litellm's prefix of its models."""
     label: str
     key_variables: tuple[str, ...] = ()
-    """Any one of them is enough; none means that no key is needed, or that it cannot be told from here."""
+    """Any one of them is enough; empty if no key is needed, or if that is unknown."""
     base_variables: tuple[str, ...] = ()
-    """Variables that move its API to another address."""
+    """Variables that set another address for its API."""
     default_model: str = ""
-    """What to offer when its key is there."""
+    """The model that is offered if its key is set."""
+
+    def has_key(self, environ: Mapping[str, str]) -> bool:
+        """Return whether a variable with its key is set."""
+        return any(environ.get(variable) for variable in self.key_variables)
+
+    def is_usable(self, environ: Mapping[str, str]) -> bool:
+        """Return whether a variable with its key or its address is set."""
+        return any(environ.get(variable) for variable in (*self.key_variables, *self.base_variables))
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -33,13 +43,7 @@ PROVIDERS: dict[str, Provider] = {
             "anthropic/claude-sonnet-5-5",
         ),
         Provider("openai", "OpenAI", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL", "OPENAI_API_BASE"), "openai/gpt-5.6"),
-        Provider(
-            "gemini",
-            "Google Gemini",
-            ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-            (),
-            "gemini/gemini-3.1-pro-preview",
-        ),
+        Provider("gemini", "Google Gemini", ("GEMINI_API_KEY", "GOOGLE_API_KEY"), (), "gemini/gemini-3.1-pro-preview"),
         Provider("mistral", "Mistral", ("MISTRAL_API_KEY",), ("MISTRAL_API_BASE",), "mistral/devstral-latest"),
         Provider("deepseek", "DeepSeek", ("DEEPSEEK_API_KEY",), ("DEEPSEEK_API_BASE",), "deepseek/deepseek-v4-pro"),
         Provider("xai", "xAI", ("XAI_API_KEY",), ("XAI_API_BASE",), "xai/grok-4.7"),
@@ -48,11 +52,7 @@ PROVIDERS: dict[str, Provider] = {
         Provider("openrouter", "OpenRouter", ("OPENROUTER_API_KEY", "OR_API_KEY"), ("OPENROUTER_API_BASE",)),
         Provider("together_ai", "Together AI", ("TOGETHERAI_API_KEY", "TOGETHER_AI_TOKEN", "TOGETHER_API_KEY")),
         Provider("cerebras", "Cerebras", ("CEREBRAS_API_KEY",)),
-        Provider(
-            "fireworks_ai",
-            "Fireworks AI",
-            ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY"),
-        ),
+        Provider("fireworks_ai", "Fireworks AI", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY")),
         Provider("perplexity", "Perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
         Provider("cohere", "Cohere", ("COHERE_API_KEY", "CO_API_KEY")),
         Provider(
@@ -90,12 +90,12 @@ PROVIDERS: dict[str, Provider] = {
 
 
 def provider_of(model: str) -> Provider | None:
-    """The provider that a model's name begins with; None where it is not known."""
+    """Return the provider of a model by the prefix of its name, or None."""
     prefix, slash, name = model.partition("/")
     return PROVIDERS.get(prefix) if slash and name else None
 
 
 def key_variables_of(model: str) -> tuple[str, ...]:
-    """The variables that may hold the key for a model."""
+    """Return the variables that may hold the key for a model."""
     provider = provider_of(model)
     return provider.key_variables if provider else ()

@@ -1,14 +1,14 @@
-"""Which model answers a request: the one that was chosen, or one that helps it out, which is told.
+"""Router: sends a request to the chosen model, or to one of its helpers, and tells the user which one answers.
 
-A router is made of a chosen model and the models that the settings name beside it:
+The settings name the helpers of a model:
 
-    vision      while a picture is in view that the chosen one cannot see
-    large       while the conversation does not fit the chosen one
-    fallbacks   when the chosen one failed after all its tries, for a reason that another provider may not have
+    vision      while the messages have an image and the chosen model has no vision
+    large       while the conversation does not fit the chosen model
+    fallbacks   after the chosen model failed all attempts, for a reason that another provider may not have
 
-What the user has to put right (a wrong key, a wrong name, a request that is refused) is never hidden behind another
-model, and an answer that was shown in part is never begun anew by another one. A model that failed rests for five
-minutes, in which its fallback answers at once. Follows OpenHands V0's `openhands/llm/router`.
+Errors that the user has to correct (a wrong key, a wrong name, a refused request) are never hidden behind another
+model, and an answer that was shown in part is never repeated by another one. A model that failed is skipped for five
+minutes. Follows OpenHands V0's `openhands/llm/router`.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ from itertools import zip_longest
 from core import status_messages
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Status
-from core.llm.model_catalogue import Abilities
-from core.llm.model_host_client import HostedLLM
-from core.llm.retry import FailedCall
+from core.llm.model_catalogue import Capabilities
+from core.llm.model_host_client import FailedCall, HostedLLM
 from core.llm.settings import CallSettings
 from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
 ROUTE_STATUS = "STATUS$LLM_ROUTE"
-REST_S = 300.0
-"""How long a model that failed is not asked: as long as providers ask for at most."""
+COOLDOWN_S = 300.0
+"""How long a model that failed is skipped: the longest wait that providers ask for."""
 FAILS_OVER = frozenset(
     {
         ModelErrorKind.RATE_LIMIT,
@@ -41,29 +40,29 @@ FAILS_OVER = frozenset(
         ModelErrorKind.BUDGET,
     }
 )
-"""What another model may not suffer from, and what is not the user's to put right in the settings."""
+"""The errors after which a fallback is tried: another model may not have them, and no setting corrects them."""
 CHARS_PER_TOKEN = 4.0
-"""Until the first answer says how many tokens its prompt was."""
+"""Used until the first answer reports the tokens of its prompt."""
 FULL = 0.95
-"""Of a context window; estimates are off by some."""
+"""The share of a context window that may be used, because estimates are inexact."""
 
 
 @dataclass(frozen=True, slots=True)
 class Helpers:
-    """The models beside the chosen one; those that are None or empty help out with nothing."""
+    """The helpers of a chosen model."""
 
     vision: LLM | None = None
     large: LLM | None = None
     fallbacks: Sequence[LLM] = ()
 
     def all(self) -> list[LLM]:
-        """Every one of them."""
+        """Return all that are set."""
         return [llm for llm in (self.vision, self.large, *self.fallbacks) if llm is not None]
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call that is sent to one model after the other until one answers."""
+    """A call that is sent to one model after another until one answers."""
 
     request: LLMRequest
     on_frame: FrameSink
@@ -80,15 +79,15 @@ class Router:
     def __init__(self, chosen: LLM, helpers: Helpers, clock: Callable[[], float] = time.monotonic) -> None:
         self._chosen, self._helpers, self._clock = chosen, helpers, clock
         self._chars_per_token = CHARS_PER_TOKEN
-        self._rests_until: dict[str, float] = {}
-        """Of models that failed, by name."""
-        self._told = ""
+        self._skipped_until: dict[str, float] = {}
+        """By the names of models that failed."""
+        self._status = ""
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int, next: Complete) -> LLMResponse:
-        """As `LLM.complete`, by the model that can answer. `next` is the chosen one."""
+        """As `LLM.complete`. `next` calls the chosen model."""
         chars = _chars(request)
         first, why = await self._route(request, chars)
-        self._tell(on_frame, why)
+        self._report(on_frame, why)
         call = _Call(request, on_frame, cause, lambda llm: next if llm is self._chosen else llm.complete)
         response = await self._first_of([first, *self._helpers.fallbacks], call)
         if response.usage.prompt_tokens and not _has_pictures(request):
@@ -101,23 +100,23 @@ class Router:
             await llm.aclose()
 
     async def _route(self, request: LLMRequest, chars: int) -> tuple[LLM, str]:
-        """Who is to answer, and what the user is told where that is not the chosen one."""
+        """Return the model to call, and the status message if it is not the chosen one."""
         vision, large = self._helpers.vision, self._helpers.large
-        if vision is not None and _has_pictures(request) and not (await _abilities(self._chosen)).vision:
+        if vision is not None and _has_pictures(request) and not (await _capabilities(self._chosen)).vision:
             return vision, status_messages.NO_PICTURES.format(model=self._chosen.name, other=vision.name)
-        window = (await _abilities(self._chosen)).context_window if large is not None else None
+        window = (await _capabilities(self._chosen)).context_window if large is not None else None
         if large is not None and window and chars / self._chars_per_token > window * FULL:
             return large, status_messages.NO_ROOM.format(model=self._chosen.name, other=large.name)
         return self._chosen, ""
 
     async def _first_of(self, models: Sequence[LLM], call: _Call) -> LLMResponse:
-        """The answer of the first model that has one; those that failed lately are asked last."""
+        """Return the answer of the first model that has one; models that failed recently are called last."""
         now = self._clock()
-        turns = sorted(models, key=lambda llm: self._rests_until.get(llm.name, now) > now)
-        if turns[0] is not models[0]:
-            self._tell(call.on_frame, status_messages.FAILED_BEFORE.format(model=models[0].name, other=turns[0].name))
+        order = sorted(models, key=lambda llm: self._skipped_until.get(llm.name, now) > now)
+        if order[0] is not models[0]:
+            self._report(call.on_frame, status_messages.FAILED_BEFORE.format(model=models[0].name, other=order[0].name))
         failures: list[str] = []
-        for llm, after in zip_longest(turns, turns[1:]):
+        for llm, after in zip_longest(order, order[1:]):
             try:
                 response = await self._ask(llm, call)
             except ModelError as error:
@@ -127,42 +126,40 @@ class Router:
                     if len(failures) == 1:
                         raise
                     raise ModelError(error.kind, " ".join(failures)) from error
-                self._rests_until[llm.name] = self._clock() + REST_S
-                self._tell(call.on_frame, status_messages.FAILED.format(model=llm.name, other=after.name, error=error))
+                self._skipped_until[llm.name] = self._clock() + COOLDOWN_S
+                failed = status_messages.FAILED.format(model=llm.name, other=after.name, error=error)
+                self._report(call.on_frame, failed)
             else:
-                self._rests_until.pop(llm.name, None)
+                self._skipped_until.pop(llm.name, None)
                 return response
         raise AssertionError("the last model answers or raises")
 
     async def _ask(self, llm: LLM, call: _Call) -> LLMResponse:
-        """One model's answer; the large one's where it turns out that the request does not fit."""
+        """Return a model's answer, or the large model's if the request does not fit."""
         large = self._helpers.large
         try:
             return await call.to(llm)
         except ModelError as error:
             if error.kind is not ModelErrorKind.CONTEXT_WINDOW or large is None or llm is large:
                 raise
-        self._tell(call.on_frame, status_messages.NO_ROOM.format(model=llm.name, other=large.name))
+        self._report(call.on_frame, status_messages.NO_ROOM.format(model=llm.name, other=large.name))
         return await call.to(large)
 
-    def _tell(self, on_frame: FrameSink, what: str) -> None:
-        """Have this said until it is otherwise, and once."""
-        if what != self._told:
-            self._told = what
-            on_frame(Status("info", ROUTE_STATUS, what))
+    def _report(self, on_frame: FrameSink, status: str) -> None:
+        """Show a status message if it has changed."""
+        if status != self._status:
+            self._status = status
+            on_frame(Status("info", ROUTE_STATUS, status))
 
 
-def helpers_of(name: str, settings: CallSettings, make: Callable[[str], LLM]) -> Helpers:
-    """The models that the settings of the model `name` name as its helpers.
-
-    Raises ConfigurationError as `make`, which makes a model by its name.
-    """
+def helpers_of(name: str, settings: CallSettings, create: Callable[[str], LLM]) -> Helpers:
+    """Create the helpers of a model by its settings. Raises ConfigurationError."""
 
     def helper(other: str, what: str) -> LLM | None:
         if not other or other == name:
             return None
         try:
-            return make(other)
+            return create(other)
         except ConfigurationError as error:
             raise ConfigurationError(f"The {what} of {name} cannot be used. {error}") from error
 
@@ -173,9 +170,9 @@ def helpers_of(name: str, settings: CallSettings, make: Callable[[str], LLM]) ->
     )
 
 
-async def _abilities(llm: LLM) -> Abilities:
-    """What is known of a model; one that plays a file sees all and has room for all."""
-    return await llm.abilities() if isinstance(llm, HostedLLM) else Abilities(vision=True)
+async def _capabilities(llm: LLM) -> Capabilities:
+    """Return what is known about a model; one that plays a file supports images and has no limit."""
+    return await llm.capabilities() if isinstance(llm, HostedLLM) else Capabilities(vision=True)
 
 
 def _has_pictures(request: LLMRequest) -> bool:
@@ -188,7 +185,7 @@ def _has_pictures(request: LLMRequest) -> bool:
 
 
 def _chars(request: LLMRequest) -> int:
-    """How long a request is, without its pictures."""
+    """Return the length of a request, without its images."""
     total = sum(len(json.dumps(tool)) for tool in request.tools)
     for message in request.messages:
         content = message.get("content")

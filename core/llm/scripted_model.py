@@ -173,9 +173,9 @@ SHOWN_CHARS = 400
 """How much of an observation an error shows."""
 
 _FAILURES = {
-    "rate_limit": (ModelErrorKind.RATE_LIMIT, "The provider asked to slow down, on every try."),
-    "server_error": (ModelErrorKind.SERVER, "The provider failed, on every try."),
-    "timeout": (ModelErrorKind.TIMEOUT, "The provider did not answer in time, on any try."),
+    "rate_limit": (ModelErrorKind.RATE_LIMIT, "The provider's rate limit was reached, on every attempt."),
+    "server_error": (ModelErrorKind.SERVER, "The provider failed, on every attempt."),
+    "timeout": (ModelErrorKind.TIMEOUT, "The provider did not answer in time, on any attempt."),
     "context_window": (ModelErrorKind.CONTEXT_WINDOW, "The conversation is too long for this model."),
 }
 
@@ -187,24 +187,19 @@ def turn_index(request: LLMRequest) -> int:
 
 
 class ScriptedLLM:
-    """An LLM that reads its answers from a script. Raises ConfigurationError if the file is not a valid script."""
+    """A model that plays a script. Raises ConfigurationError for an invalid file."""
 
     def __init__(self, path: Path, workspace: str = "", name: str | None = None) -> None:
         self._path = path
         self._script = load_script(path)
         self._workspace = workspace
-        self._name = name or f"scripted:{path}"
+        self.name = name or f"scripted:{path}"
         self._fired: set[int] = set()
-
-    @property
-    def name(self) -> str:
-        """The name by which the user chose it."""
-        return self._name
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
         """Play the conversation's next turn. Raises ModelError; cancelling stops it immediately."""
         if request.tools and not self._script.tools:
-            raise ModelError(ModelErrorKind.NO_TOOLS, "This scripted model takes no tools.")
+            raise ModelError(ModelErrorKind.NO_TOOLS, "This scripted model does not support tools.")
         index = turn_index(request)
         turn = self._turn(index)
         self._check_expectation(index, turn, request.last_observation)
@@ -214,15 +209,12 @@ class ScriptedLLM:
         await asyncio.sleep(turn.first_token_s)
         if isinstance(fault, str) and fault in _FAILURES:
             kind, what = _FAILURES[fault]
-            raise ModelError(kind, f"{what} This was scripted (turn {index + 1}); say anything to go on.")
+            raise ModelError(kind, f"{what} This was scripted (turn {index + 1}). Send any message.")
         if cut := _cut_at(fault, turn):
             await self._stream(cut, turn.tokens_per_s, on_frame, cause)
         if fault == "disconnect_after_bytes" or isinstance(fault, Disconnect):
-            what = "The connection broke while the answer came in."
-            raise ModelError(
-                ModelErrorKind.CONNECTION,
-                f"{what} This was scripted (turn {index + 1}); say anything to go on.",
-            )
+            what = f"The connection broke during the answer. This was scripted (turn {index + 1}). Send any message."
+            raise ModelError(ModelErrorKind.CONNECTION, what)
         if fault == "empty":
             return self._response(index, cause, turn, text="", calls=())
         await self._stream(turn.text, turn.tokens_per_s, on_frame, cause)
@@ -274,7 +266,7 @@ class ScriptedLLM:
     ) -> LLMResponse:
         answer_id = f"scripted-{index}-{cause}"
         usage = TokenUsage(
-            model=self._name,
+            model=self.name,
             prompt_tokens=turn.usage.prompt_tokens,
             completion_tokens=turn.usage.completion_tokens,
             response_id=answer_id,

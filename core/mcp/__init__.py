@@ -8,14 +8,13 @@ In the host:
     connection          one server: connect, list, call
     transports          programs and addresses as streams for the SDK, with size limits
     launch              becomes the server's program
-    catalogue, cleanup  what a server offers, cleaned and limited
+    catalogue           what a server offers, cleaned and limited
 
 In Handloom:
 
     server_definitions  servers in the settings and in the files of a workspace
-    agreements          which commands and tools the user has approved
-    server_status       the state of a server
-    supervisor          starts servers and retries; shared by all conversations
+    approvals           which commands and tools the user has approved
+    supervisor          starts servers, keeps their state, and retries; shared by all conversations
     mcp_host_client     the host's process and its protocol
     tool_registry       the tools of one conversation, and their calls
 

@@ -27,8 +27,7 @@ from mcp_types import (
 )
 
 from core.llm.host_protocol import Line
-from core.mcp.catalogue import MAX_PAGES, prompt_of, prompt_text, resource_of, result_of, tools_of
-from core.mcp.cleanup import clean_line
+from core.mcp.catalogue import MAX_PAGES, clean_line, prompt_of, prompt_text, resource_of, result_of, tools_of
 from core.mcp.transports import address, program
 
 RELIST_S = 1.0
@@ -39,39 +38,39 @@ FLOOD_S = 0.2
 _CHANGES = (ToolListChangedNotification, PromptListChangedNotification, ResourceListChangedNotification)
 
 
-class Trouble(Exception):
-    """A request failed; the text says why, for users."""
+class RequestError(Exception):
+    """A request failed. The text is for users."""
 
 
 class Connection:
     """One connection, made by a `connect` order. Call `run` once; it returns when the connection ends."""
 
-    def __init__(self, order: Line, say: Callable[[Line], None]) -> None:
+    def __init__(self, order: Line, send: Callable[[Line], None]) -> None:
         self._order = order
-        self._say = say
+        self._send = send
         self._client: Client | None = None
         self._reason = ""
-        self._stir = asyncio.Event()
+        self._changed = asyncio.Event()
         self._ended = False
         self._has_failed = False
-        self._given_up: set[asyncio.Future[Any]] = set()
+        self._background: set[asyncio.Future[Any]] = set()
 
     async def run(self) -> None:
         """Connect, report the offers, and stay until the server ends or this is cancelled."""
         try:
-            mode = "legacy"  # what nearly all speak; who speaks only a newer version says so
+            mode = "legacy"  # nearly all servers support it; the others report an error
             try:
                 await self._attempt(mode)
             except (MCPError, BaseExceptionGroup) as error:
                 if self._client is not None or not _asks_for_newer(error):
                     raise
                 self._ended, self._reason = False, ""
-                self._stir.clear()
+                self._changed.clear()
                 await self._attempt("auto")
         except TimeoutError:
-            self._tell(f"It was not ready within {self._order['start_s']:g} s.")
+            self._set_reason(f"It was not ready within {self._order['start_s']:g} s.")
         except (Exception, BaseExceptionGroup) as error:  # noqa: BLE001  # the boundary to the SDK and the server
-            self._tell(told(error))
+            self._set_reason(error_text(error))
         self._fail()
 
     async def _attempt(self, mode: str) -> None:
@@ -86,8 +85,8 @@ class Connection:
     async def _stay(self, client: Client) -> None:
         """List the offers after each change, until the server is gone."""
         while not self._ended:
-            await self._stir.wait()
-            self._stir.clear()
+            await self._changed.wait()
+            self._changed.clear()
             if not self._ended:
                 await asyncio.sleep(RELIST_S)
                 async with asyncio.timeout(self._order["start_s"]):
@@ -103,38 +102,25 @@ class Connection:
             if (cursor := page.next_cursor) is None:
                 break
         tools, left_out = await asyncio.to_thread(tools_of, found)
-        self._say(
-            {
-                "type": "offers",
-                "key": self._order["key"],
-                "attempt": self._order["attempt"],
-                "tools": tools,
-                "left_out": left_out,
-                "resources": has.resources is not None,
-                "prompts": has.prompts is not None,
-            }
-        )
+        offers = {"tools": tools, "left_out": left_out}
+        self._report("offers", **offers, resources=has.resources is not None, prompts=has.prompts is not None)
 
     async def _note(self, message: Any) -> None:
         """Handle a notification: only list changes matter."""
         if isinstance(message, _CHANGES):
-            self._stir.set()
+            self._changed.set()
 
     def _fail(self) -> None:
         """Report the end as soon as it is known, before the cleanup."""
         self._client = None
         if not self._has_failed:
             self._has_failed = True
-            self._say(
-                {
-                    "type": "failed",
-                    "key": self._order["key"],
-                    "attempt": self._order["attempt"],
-                    "reason": self._reason or "It ended.",
-                }
-            )
+            self._report("failed", reason=self._reason or "It ended.")
 
-    def _tell(self, reason: str) -> None:
+    def _report(self, kind: str, **facts: object) -> None:
+        self._send({"type": kind, "key": self._order["key"], "attempt": self._order["attempt"], **facts})
+
+    def _set_reason(self, reason: str) -> None:
         self._reason = self._reason or reason
 
     # -- the transport -------------------------------------------------------------------------------------------------
@@ -142,7 +128,7 @@ class Connection:
     def _transport(self) -> AbstractAsyncContextManager[tuple[Any, Any]]:
         order = self._order
         if order["transport"] == "stdio":
-            return program(order["command"], order["environ"], order["folder"], self._tell)
+            return program(order["command"], order["environ"], order["folder"], self._set_reason)
         return address(order["url"], order["transport"], order["headers"])
 
     @asynccontextmanager
@@ -161,7 +147,7 @@ class Connection:
                                 await asyncio.sleep(max(0.0, since + FLOOD_S - time.monotonic()))
                                 count, since = 0, time.monotonic()
                 self._ended = True
-                self._stir.set()
+                self._changed.set()
                 if self._client is not None:
                     self._fail()
 
@@ -172,87 +158,83 @@ class Connection:
                 finally:
                     group.cancel_scope.cancel()
 
-    # -- what is asked of it -------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     async def answer(self, order: Line) -> Line:
-        """Carry out one order and return the answer's line. Raises Trouble. Cancelling cancels it in the server."""
+        """Carry out an order, and return the answer. Raises RequestError. Cancelling cancels it in the server."""
         client = self._client
         if client is None:
-            raise Trouble(self._reason or "It is not connected.")
+            raise RequestError(self._reason or "It is not connected.")
         try:
             match order["type"]:
                 case "call":
                     params = CallToolRequestParams(name=order["tool"], arguments=order["arguments"])
                     asked = client.session.send_request(CallToolRequest(params=params), CallToolResult)
-                    return await asyncio.to_thread(result_of, await self._patiently(client, asked))
+                    return await asyncio.to_thread(result_of, await self._wait(client, asked))
                 case "resources":
-                    resources: Line = await self._patiently(client, self._resources(client))
+                    resources: Line = await self._wait(client, self._resources(client))
                     return resources
                 case "read":
-                    read = await self._patiently(client, client.read_resource(order["uri"]))
+                    read = await self._wait(client, client.read_resource(order["uri"]))
                     return await asyncio.to_thread(resource_of, read)
                 case "prompts":
-                    listed = await self._patiently(client, client.list_prompts())
+                    listed = await self._wait(client, client.list_prompts())
                     return {"prompts": [prompt_of(prompt) for prompt in listed.prompts[:100]]}
                 case "prompt":
-                    said = await self._patiently(client, client.get_prompt(order["name"], order["arguments"]))
-                    return {"text": prompt_text(said)}
-        except Trouble:
+                    prompt = await self._wait(client, client.get_prompt(order["name"], order["arguments"]))
+                    return {"text": prompt_text(prompt)}
+        except RequestError:
             raise
         except (Exception, BaseExceptionGroup) as error:  # the boundary to the SDK and the server
-            raise Trouble(self._reason if self._ended and self._reason else told(error)) from error
-        raise Trouble(f"This version does not know {order['type']!r}.")
+            raise RequestError(self._reason if self._ended and self._reason else error_text(error)) from error
+        raise RequestError(f"This version does not know {order['type']!r}.")
 
     async def _resources(self, client: Client) -> Line:
         listed = await client.list_resources()
         patterns: list[str] = []
-        with suppress(MCPError):  # many have none
+        with suppress(MCPError):  # many servers do not support them
             found = (await client.list_resource_templates()).resource_templates
             patterns = [clean_line(template.uri_template, 500) for template in found[:100]]
-        resources = [
-            {
-                "uri": clean_line(one.uri, 500),
-                "name": clean_line(one.name, 100),
-                "about": clean_line(one.description, 200),
-            }
-            for one in listed.resources[:200]
-        ]
+        resources = []
+        for one in listed.resources[:200]:
+            uri, name, about = clean_line(one.uri, 500), clean_line(one.name, 100), clean_line(one.description, 200)
+            resources.append({"uri": uri, "name": name, "about": about})
         return {"resources": resources, "patterns": patterns}
 
-    async def _patiently(self, client: Client, asked: Awaitable[Any]) -> Any:
-        """Wait for a request as long as the server answers pings. Raises Trouble."""
+    async def _wait(self, client: Client, asked: Awaitable[Any]) -> Any:
+        """Wait for a request as long as the server answers pings. Raises RequestError."""
         work = asyncio.ensure_future(asked)
         started, patience_s = time.monotonic(), self._order["patience_s"]
         try:
             while not (await asyncio.wait({work}, timeout=patience_s / 2))[0]:
                 if time.monotonic() - started > self._order["timeout_s"]:
-                    raise Trouble(f"It took longer than {self._order['timeout_s']:g} s, and was told to stop.")
-                sign = asyncio.ensure_future(_sign_of_life(client))
-                self._keep(sign)
-                await asyncio.wait({work, sign}, timeout=patience_s / 2, return_when=asyncio.FIRST_COMPLETED)
-                if not work.done() and not sign.done():
-                    sign.cancel()
-                    raise Trouble(f"It did not answer for {patience_s:g} s, not even a ping.")
+                    raise RequestError(f"It took longer than {self._order['timeout_s']:g} s and was cancelled.")
+                ping = asyncio.ensure_future(_ping(client))
+                self._keep(ping)
+                await asyncio.wait({work, ping}, timeout=patience_s / 2, return_when=asyncio.FIRST_COMPLETED)
+                if not work.done() and not ping.done():
+                    ping.cancel()
+                    raise RequestError(f"It did not answer for {patience_s:g} s, not even a ping.")
             answered: Any = work.result()
             return answered
         finally:
             if not work.done():
-                work.cancel()  # tells the server, which may take its time
+                work.cancel()  # also cancels it in the server, which may take time
                 self._keep(work)
 
     def _keep(self, task: asyncio.Future[Any]) -> None:
         """Keep a background task until it ends, and retrieve its exception."""
-        self._given_up.add(task)
+        self._background.add(task)
 
         def forget(done: asyncio.Future[Any]) -> None:
-            self._given_up.discard(done)
+            self._background.discard(done)
             if not done.cancelled():
                 done.exception()
 
         task.add_done_callback(forget)
 
 
-async def _sign_of_life(client: Client) -> None:
+async def _ping(client: Client) -> None:
     """Ping the server; an error is an answer too."""
     with suppress(MCPError):
         if client.session.initialize_result is not None:
@@ -268,7 +250,7 @@ def _asks_for_newer(error: BaseException) -> bool:
     return isinstance(error, MCPError) and error.code in (-32022, -32601)
 
 
-def told(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Return an error's text on one line, for users; the first of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]

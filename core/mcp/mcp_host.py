@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 8 * 1024 * 1024
 MAX_MEMORY_BYTES = 1024 * 1024 * 1024
 """Memory limit of the host itself; servers are not limited by it."""
 END_S = 3.0
-"""How long servers may take to end with the host."""
+"""How long servers may take to end when the host ends."""
 
 
 def main() -> None:
@@ -79,14 +79,14 @@ class _Host:
         match line.get("type"):
             case "connect":
                 self._disconnect(key)
-                connection = self._make(line, lambda said: self._say_of(connection, said))
+                connection = self._make(line, lambda line: self._send_of(connection, line))
                 self._connections[key] = (connection, asyncio.create_task(connection.run()))
             case "disconnect":
                 self._disconnect(key)
             case "cancel" if number in self._asked:
                 self._asked[number].cancel()
             case "ping":
-                self._say({"type": "pong", "id": number})
+                self._send({"type": "pong", "id": number})
             case "call" | "resources" | "read" | "prompts" | "prompt":
                 self._asked[number] = task = asyncio.create_task(self._answer(line))
                 task.add_done_callback(lambda _: self._asked.pop(number, None))
@@ -103,21 +103,21 @@ class _Host:
         number, key = order["id"], order.get("key", "")
         try:
             if key not in self._connections:
-                self._say({"type": "error", "id": number, "message": "It is not connected."})
+                self._send({"type": "error", "id": number, "message": "It is not connected."})
                 return
-            said = await self._connections[key][0].answer(order)
-            self._say({"type": "done", "id": number, **said})
+            answer = await self._connections[key][0].answer(order)
+            self._send({"type": "done", "id": number, **answer})
         except BrokenPipeError:
             raise
         except Exception as error:  # noqa: BLE001  # boundary to servers: every exception becomes a line
-            self._say({"type": "error", "id": number, "message": str(error)})
+            self._send({"type": "error", "id": number, "message": str(error)})
 
-    def _say_of(self, connection: object, line: Line) -> None:
+    def _send_of(self, connection: object, line: Line) -> None:
         """Send a line about a server, unless this connection was replaced."""
         if self._connections.get(line["key"], (None, None))[0] is connection:
-            self._say(line)
+            self._send(line)
 
-    def _say(self, line: Line) -> None:
+    def _send(self, line: Line) -> None:
         data = encode(line)
         if len(data) > MAX_LINE_BYTES:
             data = encode({"type": "error", "id": line.get("id", 0), "message": "The answer is too large."})

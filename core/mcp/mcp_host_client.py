@@ -1,4 +1,4 @@
-"""HostClient: the MCP host's process, started when a server is needed and restarted after it has died.
+"""MCPHost: the MCP host's process, started when a server is needed and restarted after it has died.
 
 Unrequested lines about servers go to `on_line`; answers go to the caller of `ask`. When the host dies, all pending
 requests fail and `on_end` is called. The SDK is never imported here.
@@ -18,8 +18,8 @@ from core.llm.host_protocol import Line, decode, encode
 
 MAX_LINE_BYTES = 8 * 1024 * 1024
 """The same limit as in the host."""
-PULSE_S = 2.0
-"""Interval of health checks while requests are pending."""
+PING_S = 2.0
+"""Interval of pings while a request is pending."""
 HUNG_S = 5.0
 """A host that is silent for this time hangs, even on a busy machine."""
 END_S = 4.0
@@ -67,11 +67,11 @@ class MCPHost:
         self._asked[number] = answer
         try:
             await self.tell({**order, "id": number})
-            is_pulse = order["type"] == "ping"
-            while not (await asyncio.wait({answer}, timeout=HUNG_S if is_pulse else PULSE_S))[0]:
-                if is_pulse:
+            is_ping = order["type"] == "ping"
+            while not (await asyncio.wait({answer}, timeout=HUNG_S if is_ping else PING_S))[0]:
+                if is_ping:
                     self._kill()
-                    raise ServerError("The MCP host does not answer and was ended; it starts anew.")
+                    raise ServerError("The MCP host did not answer and was killed; it restarts.")
                 await self.ask({"type": "ping"})
             line = answer.result()
         except asyncio.CancelledError:
@@ -144,7 +144,7 @@ class MCPHost:
         finally:
             for answer in self._asked.values():
                 if not answer.done():
-                    answer.set_exception(ServerError("The MCP host ended; it starts anew."))
+                    answer.set_exception(ServerError("The MCP host ended; it restarts."))
             if not self._is_closing:
                 self._on_end()
 

@@ -20,9 +20,9 @@ from typing import Any
 
 from core.env_allowlist import inherited
 from core.llm.host_protocol import Line
-from core.mcp.cleanup import clean_line, digest
+from core.mcp.catalogue import clean_line, digest
 from core.regular_files import open_bytes
-from core.settings.mcp_settings import MCPServerSettings, MCPSettings, check_url
+from core.settings.sections import MCPServerSettings, MCPSettings, check_url
 from core.trust.folder_reader import FolderReader, UnreadableError
 
 FILE = ".mcp.json"
@@ -80,9 +80,8 @@ class ServerSpec:
     def shown(self) -> str:
         """The complete shell command, or the address with its headers. Not cleaned, so that nothing is hidden."""
         pairs = self.headers if self.url else self.environ
-        said = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
-        what = self.url or shlex.join(self.command)
-        return f"{what} {said}" if self.url and said else f"{said} {what}".strip()
+        values = " ".join(f"{name}={shlex.quote(value)}" for name, value in pairs.items())
+        return f"{self.url} {values}".strip() if self.url else f"{values} {shlex.join(self.command)}".strip()
 
     @property
     def floats(self) -> bool:
@@ -94,9 +93,9 @@ class ServerSpec:
     def order(self, environ: Mapping[str, str]) -> Line:
         """Return the order to connect it, with the values of variables. Raises ValueError if one is missing."""
 
-        def whole(value: str) -> str:
+        def fill(value: str) -> str:
             if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
-                raise ValueError(f"The variable {missing[0]} is not set. Set it, and start Handloom anew.")
+                raise ValueError(f"The variable {missing[0]} is not set. Set it, and restart Handloom.")
             return _VARIABLE.sub(lambda found: environ[found[1]], value)
 
         return {
@@ -104,10 +103,10 @@ class ServerSpec:
             "key": self.key,
             "transport": self.transport,
             "command": list(self.command),
-            "environ": inherited(environ) | {name: whole(value) for name, value in self.environ.items()},
+            "environ": inherited(environ) | {name: fill(value) for name, value in self.environ.items()},
             "folder": self.folder or environ.get("HOME") or "/",
-            "url": whole(self.url),
-            "headers": {name: whole(value) for name, value in self.headers.items()},
+            "url": fill(self.url),
+            "headers": {name: fill(value) for name, value in self.headers.items()},
             "start_s": self.start_s,
             "patience_s": self.patience_s,
             "timeout_s": self.timeout_s,
@@ -154,7 +153,7 @@ def of_project(folder: str) -> tuple[list[ServerSpec], list[str]]:
                 problems.append(clean_line(f"{file}: {name}: {error}", 200))
                 continue
             if specs.setdefault(spec.name, spec).fingerprint != spec.fingerprint:
-                problems.append(f"{file}: {spec.name}: another file says otherwise, and that one counts")
+                problems.append(f"{file}: {spec.name}: another file defines it differently and is used")
     return list(specs.values()), problems
 
 
@@ -170,39 +169,39 @@ def _table(folder: str, file: str, where: str) -> dict[str, Any]:
         return {}
     if data is None:
         return {}
-    said = json.loads(data)
-    table = said.get(where) if isinstance(said, dict) else None
+    content = json.loads(data)
+    table = content.get(where) if isinstance(content, dict) else None
     if not isinstance(table, dict):
         raise ValueError(f"it has no object {where}")
     return table
 
 
-def _of_file(name: str, said: Any, folder: str) -> ServerSpec:
+def _of_file(name: str, entry: Any, folder: str) -> ServerSpec:
     """Parse a server in the common format. Raises ValueError, TypeError."""
     if not _NAME.fullmatch(name) or len(name) > 32:
-        raise ValueError("a server is named by letters, digits, - and _, at most 32")
-    if not isinstance(said, dict):
-        raise TypeError("it is no object")
-    said = _filled(said, folder)
-    url, command = said.get("url") or "", said.get("command") or ""
+        raise ValueError("the name of a server has letters, digits, - and _, at most 32")
+    if not isinstance(entry, dict):
+        raise TypeError("it is not an object")
+    entry = _filled(entry, folder)
+    url, command = entry.get("url") or "", entry.get("command") or ""
     if bool(url) == bool(command):
-        raise ValueError("it names neither a command nor a url, or both")
+        raise ValueError("it must have either a command or a url")
     check_url(url)
-    args = said.get("args") or []
-    parts = [str(command), *map(_text, args)] if command else []
-    transport = {"sse": "sse"}.get(str(said.get("type") or said.get("transport")), "http") if url else "stdio"
+    parts = [str(command), *map(_text, entry.get("args") or [])] if command else []
+    kind = str(entry.get("type") or entry.get("transport"))
+    transport = "stdio" if not url else "sse" if kind == "sse" else "http"
     spec = ServerSpec(
         name=name,
         folder=folder,
         command=tuple(parts),
-        environ=_texts(said.get("env")),
+        environ=_texts(entry.get("env")),
         url=url,
         transport=transport,
-        headers=_texts(said.get("headers")),
+        headers=_texts(entry.get("headers")),
         files=digest(list(_hashes(parts, Path(folder)))),
     )
     if len(spec.shown) > MAX_COMMAND_CHARS or "\0" in "".join(parts):
-        raise ValueError("its command is longer than anyone reads")
+        raise ValueError("its command is too long to review")
     return spec
 
 
@@ -224,18 +223,18 @@ def _as_ours(found: re.Match[str], folder: str) -> str:
         return f"${{{found[1]}}}"
     if found[2] == "workspaceFolder":
         return folder
-    raise ValueError(f"{found[0][:60]} is asked for by an editor. Name it in {FILE} with a variable in its place")
+    raise ValueError(f"only an editor can fill in {found[0][:60]}. Use an environment variable in {FILE} instead")
 
 
 def _texts(value: Any) -> dict[str, str]:
     if not isinstance(value or {}, dict):
-        raise TypeError("env and headers are objects")
+        raise TypeError("env and headers must be objects")
     return {_text(name): _text(text) for name, text in (value or {}).items()}
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str | int | float):
-        raise TypeError("arguments and values are texts")
+        raise TypeError("arguments and values must be texts")
     return str(value)
 
 

@@ -12,16 +12,73 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, HandloomError
 from core.llm.host_protocol import Line
-from core.mcp.agreements import Agreements
+from core.mcp.approvals import Approvals
+from core.mcp.catalogue import tool_name
 from core.mcp.mcp_host_client import MCPHost, ServerError
-from core.mcp.server_definitions import of_project, of_user
-from core.mcp.server_status import CONSENT, CONSENT_AGAIN, Listener, Server, ServerState
-from core.settings.mcp_settings import MCPSettings
+from core.mcp.server_definitions import ServerSpec, of_project, of_user
+from core.settings.sections import MCPSettings
+
+CONSENT = "needs your approval before it starts (/mcp)"
+CONSENT_AGAIN = "; its command, or a file that it names, has changed"
+"""Status messages of a project's server that needs the user's approval."""
+
+
+class ServerState(StrEnum):
+    """The state of a server."""
+
+    CONNECTING = "connecting"
+    READY = "ready"
+    FAILED = "failed"
+    CONSENT = "consent"
+    """It is defined in a project's file, and the user has not approved its command."""
+    OFF = "off"
+    """It is disabled in the settings."""
+
+
+@dataclass
+class Server:
+    """One server and its state, which only the supervisor changes."""
+
+    spec: ServerSpec
+    state: ServerState = ServerState.CONNECTING
+    reason: str = ""
+    """Why it failed; for a server that waits for consent, that its approved command has changed."""
+    tools: list[Line] = field(default_factory=list)
+    """The approved tools that are offered, by name."""
+    changed: list[tuple[Line, str]] = field(default_factory=list)
+    """Blocked tools, each with the description that was approved before; empty for a new tool."""
+    left_out: list[str] = field(default_factory=list)
+    has_resources: bool = False
+    has_prompts: bool = False
+    failures: int = 0
+    message: str = ""
+    """The last status message, as long as it applies."""
+    attempt: int = 0
+    """Number of the current connection, so that late lines of an earlier one are ignored."""
+    since: float = 0.0
+    """When it last became ready, by the event loop's clock."""
+    retry: asyncio.TimerHandle | None = None
+
+    @property
+    def key(self) -> str:
+        """Unique key of the server."""
+        return self.spec.key
+
+    def tool_name(self, tool: Line) -> str:
+        """Return the name of a tool for models."""
+        return tool_name(self.spec.name, str(tool["name"]))
+
+
+Listener = Callable[[Server, str], None]
+"""Takes a changed server and a status message, which may be empty."""
+
 
 BACK_OFF_S = (0.5, 2.0, 5.0, 15.0, 30.0, 60.0)
 """Delays before retries; after the last one a server waits for the user."""
@@ -47,7 +104,7 @@ class Supervisor:
         before: BeforeServer = lambda folder: (),
     ) -> None:
         self._settings, self._environ, self._before = settings, environ, before
-        self._agreements = Agreements(home)
+        self._approvals = Approvals(home)
         self._host = MCPHost(self._on_line, self._on_end, environ)
         self._servers: dict[str, Server] = {}
         self.problems: dict[str, list[str]] = {}
@@ -55,11 +112,11 @@ class Supervisor:
         self.listeners: set[Listener] = set()
         self._opening = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stir = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._attempts = itertools.count(1)
         self._is_closing = False
 
-    # -- which there are -----------------------------------------------------------------------------------------------
+    # -- servers -------------------------------------------------------------------------------------------------------
 
     async def open(self, folder: str) -> None:
         """Start the permitted servers of a workspace without waiting for them."""
@@ -68,7 +125,7 @@ class Supervisor:
             found, problems = await asyncio.to_thread(of_project, folder)
             mine = of_user(settings)
             names = {spec.name for spec in mine}
-            problems += [f"{spec.name}: a server of yours has this name" for spec in found if spec.name in names]
+            problems += [f"{spec.name}: one of your own servers has this name" for spec in found if spec.name in names]
             self.problems[folder] = problems
             specs = [*mine, *(spec for spec in found if spec.name not in names)]
             await self._drop_all_but({spec.key for spec in specs}, folder)
@@ -93,8 +150,8 @@ class Supervisor:
             return not any(server.state is ServerState.CONNECTING for server in self.at(folder))
 
         try:
-            async with asyncio.timeout(wait_s), self._stir:
-                await self._stir.wait_for(is_settled)
+            async with asyncio.timeout(wait_s), self._changed:
+                await self._changed.wait_for(is_settled)
         except TimeoutError:
             return
 
@@ -112,13 +169,13 @@ class Supervisor:
             self._set(server, ServerState.OFF)
             return
         try:
-            if not await asyncio.to_thread(self._agreements.agreed, server.spec):
-                again = await asyncio.to_thread(self._agreements.was_agreed, server.spec)
-                said = CONSENT + (CONSENT_AGAIN if again else "")
-                self._set(server, ServerState.CONSENT, "changed" if again else "", announce=said)
+            if not await asyncio.to_thread(self._approvals.is_approved, server.spec):
+                again = await asyncio.to_thread(self._approvals.was_approved, server.spec)
+                message = CONSENT + (CONSENT_AGAIN if again else "")
+                self._set(server, ServerState.CONSENT, "changed" if again else "", message=message)
                 return
         except ConfigurationError as error:
-            self._set(server, ServerState.FAILED, str(error), announce=str(error))
+            self._set(server, ServerState.FAILED, str(error), message=str(error))
             return
         await self._connect(server)
 
@@ -135,9 +192,9 @@ class Supervisor:
             order = spec.order(self._environ)
             await self._host.tell({**order, "command": [*before, *spec.command], "attempt": attempt})
         except (ServerError, ValueError, HandloomError) as error:
-            self._set(server, ServerState.FAILED, str(error), announce=f"cannot be started: {error}")
+            self._set(server, ServerState.FAILED, str(error), message=f"cannot be started: {error}")
 
-    async def _try_again(self, server: Server) -> None:
+    async def _retry(self, server: Server) -> None:
         """Connect a server; one of a project only if its definition and the scripts that it names were approved."""
         if server.spec.folder:
             found, _ = await asyncio.to_thread(of_project, server.spec.folder)
@@ -175,27 +232,27 @@ class Supervisor:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._host.aclose()
 
-    # -- what the user says --------------------------------------------------------------------------------------------
+    # -- approvals -----------------------------------------------------------------------------------------------------
 
     async def allow(self, key: str, fingerprint: str) -> None:
         """Approve the command with this fingerprint, which was shown. Raises ConfigurationError."""
         server = self._servers.get(key)
         if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
             return
-        await asyncio.to_thread(self._agreements.agree, server.spec)
-        await self._try_again(server)
+        await asyncio.to_thread(self._approvals.approve, server.spec)
+        await self._retry(server)
 
     async def approve(self, key: str, hashes: Sequence[str]) -> None:
         """Approve the changed tools with these hashes, which were shown. Raises ConfigurationError."""
         if (server := self._servers.get(key)) is None:
             return
         seen = [tool for tool, _ in server.changed if tool["hash"] in hashes]
-        await asyncio.to_thread(self._agreements.approve, server.spec, [*server.tools, *seen])
+        await asyncio.to_thread(self._approvals.approve_tools, server.spec, [*server.tools, *seen])
         server.tools = sorted([*server.tools, *seen], key=lambda tool: str(tool["name"]))
         server.changed = [(tool, before) for tool, before in server.changed if tool not in seen]
         self._set(server, server.state)
 
-    # -- what the host says --------------------------------------------------------------------------------------------
+    # -- lines of the host ---------------------------------------------------------------------------------------------
 
     def _on_line(self, line: Line) -> None:
         server = self._servers.get(line.get("key", ""))
@@ -215,11 +272,11 @@ class Supervisor:
         """Compare the server's tools with the approved ones, and offer those that are equal."""
         tools: list[Line] = sorted(line["tools"], key=lambda tool: str(tool["name"]))
         try:
-            approved = await asyncio.to_thread(self._agreements.tools, server.spec)
+            approved = await asyncio.to_thread(self._approvals.approved_tools, server.spec)
             if approved is None:
-                await asyncio.to_thread(self._agreements.approve, server.spec, tools)
+                await asyncio.to_thread(self._approvals.approve_tools, server.spec, tools)
         except ConfigurationError as error:
-            self._set(server, ServerState.FAILED, str(error), announce=str(error))
+            self._set(server, ServerState.FAILED, str(error), message=str(error))
             return
         if server.attempt != line["attempt"]:
             return  # it ended meanwhile
@@ -233,10 +290,10 @@ class Supervisor:
         server.left_out, server.has_resources, server.has_prompts = line["left_out"], line["resources"], line["prompts"]
         came_back = server.failures > 0 and server.state is not ServerState.READY
         server.since = time.monotonic() if server.state is not ServerState.READY else server.since
-        words = "is back" if came_back else ""
+        message = "is back" if came_back else ""
         if fresh or (server.changed and came_back):
-            words = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (/mcp)"
-        self._set(server, ServerState.READY, announce=words)
+            message = f"has changed {len(blocked)} of its tools; they are blocked until you approve them (/mcp)"
+        self._set(server, ServerState.READY, message=message)
 
     def _failed(self, server: Server, reason: str) -> None:
         """Retry later, unless the server has failed too often."""
@@ -246,15 +303,15 @@ class Supervisor:
         if self._is_closing:
             return
         if number >= len(BACK_OFF_S):
-            self._set(server, ServerState.FAILED, reason, announce=f"does not work: {reason} It is not tried again.")
+            self._set(server, ServerState.FAILED, reason, message=f"failed too often: {reason} It is not retried.")
             return
         delay_s = BACK_OFF_S[number]
         loop = asyncio.get_running_loop()
-        server.again = loop.call_later(delay_s, lambda: self._spawn(self._try_again(server)))
+        server.retry = loop.call_later(delay_s, lambda: self._spawn(self._retry(server)))
         server.attempt = 0
-        self._set(server, ServerState.FAILED, reason, announce=f"{reason} It is tried again in {delay_s:g} s.")
+        self._set(server, ServerState.FAILED, reason, message=f"{reason} It is retried in {delay_s:g} s.")
 
-    # -- what is asked of servers --------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------------------
 
     async def ask(self, server: Server, order: Line) -> Line:
         """Send an order to a server and return the answer. Raises ServerError. Cancelling cancels it in the server.
@@ -264,24 +321,24 @@ class Supervisor:
         if server.state is not ServerState.READY:
             await self._back(server)
         if order["type"] == "call" and any(tool["name"] == order["tool"] for tool, _ in server.changed):
-            raise ServerError("This tool has changed and is blocked until the user approves it. Go on without it.")
+            raise ServerError("This tool has changed and is blocked until the user approves it. Continue without it.")
         if server.state is not ServerState.READY:
             state = f"is not connected: {server.reason}" if server.reason else f"is not ready ({server.state})"
-            raise ServerError(f"The MCP server {server.spec.name} {state}".rstrip(".") + ". Go on without it.")
+            raise ServerError(f"The MCP server {server.spec.name} {state}".rstrip(".") + ". Continue without it.")
         try:
             return await self._host.ask({**order, "key": server.key})
         except ServerError as error:
             raise ServerError(f"The MCP server {server.spec.name} failed. {error}") from error
 
     async def _back(self, server: Server) -> None:
-        comes = server.state is ServerState.CONNECTING or server.again is not None
+        comes = server.state is ServerState.CONNECTING or server.retry is not None
 
         def is_settled() -> bool:
-            return server.state is ServerState.READY or (server.again is None and server.state is ServerState.FAILED)
+            return server.state is ServerState.READY or (server.retry is None and server.state is ServerState.FAILED)
 
         try:
-            async with asyncio.timeout(server.spec.patience_s if comes else 0), self._stir:
-                await self._stir.wait_for(is_settled)
+            async with asyncio.timeout(server.spec.patience_s if comes else 0), self._changed:
+                await self._changed.wait_for(is_settled)
         except TimeoutError:
             return
 
@@ -298,25 +355,25 @@ class Supervisor:
         order: Line = {"type": "prompt", "name": name, "arguments": dict(arguments)}
         return str((await self.ask(server, order))["text"])
 
-    # -- in common -----------------------------------------------------------------------------------------------------
+    # -- state ---------------------------------------------------------------------------------------------------------
 
-    def _set(self, server: Server, state: ServerState, reason: str = "", *, announce: str = "") -> None:
+    def _set(self, server: Server, state: ServerState, reason: str = "", *, message: str = "") -> None:
         server.state, server.reason = state, reason
-        told = f"MCP server {server.spec.name}: {announce}" if announce else ""
+        status = f"MCP server {server.spec.name}: {message}" if message else ""
         if state is not ServerState.CONNECTING:
-            server.told = told if state is not ServerState.READY or server.changed else ""
+            server.message = status if state is not ServerState.READY or server.changed else ""
         for listener in tuple(self.listeners):
-            listener(server, told)
+            listener(server, status)
         self._spawn(self._wake())
 
     async def _wake(self) -> None:
-        async with self._stir:
-            self._stir.notify_all()
+        async with self._changed:
+            self._changed.notify_all()
 
     def _cancel_timer(self, server: Server) -> None:
-        if server.again is not None:
-            server.again.cancel()
-            server.again = None
+        if server.retry is not None:
+            server.retry.cancel()
+            server.retry = None
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -19,8 +19,7 @@ from core.agent.tools import InvalidCall, Tool
 from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Observation, Status
 from core.llm.host_protocol import Line
 from core.mcp.mcp_host_client import ServerError
-from core.mcp.server_status import Server, ServerState, name_of
-from core.mcp.supervisor import Supervisor
+from core.mcp.supervisor import Server, ServerState, Supervisor
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
@@ -30,7 +29,7 @@ FIRST_WAIT_S = 2.0
 MAX_OFFERED = 100
 """Limit for MCP tools in a model call: providers accept at most 128 tools in total."""
 TOO_MANY = "STATUS$MCP_TOO_MANY"
-TOO_MANY_TEXT = "MCP servers: {count} tools are left out, by name, because a model takes {limit}. Have fewer servers."
+TOO_MANY_TEXT = "MCP servers: {count} tools are left out, because models accept {limit} tools. Use fewer servers."
 _SERVER = {"type": "string", "description": "The server's name."}
 
 
@@ -72,19 +71,19 @@ class Toolbox:
 
     def _tell_all(self) -> None:
         for server in self._supervisor.at(self._folder):
-            if server.told:
-                self._tell(Status("error", _status_id(server), server.told))
+            if server.message:
+                self._tell(Status("error", _status_id(server), server.message))
 
     def unwatch(self) -> None:
         """Stop reporting. May be called twice."""
         self._supervisor.listeners.discard(self._on_server)
 
-    def _on_server(self, server: Server, words: str) -> None:
+    def _on_server(self, server: Server, message: str) -> None:
         if server.spec.folder not in ("", self._folder):
             return
-        if words:
-            self._tell(Status("error" if server.told else "info", _status_id(server), words))
-        if not server.told:
+        if message:
+            self._tell(Status("error" if server.message else "info", _status_id(server), message))
+        if not server.message:
             self._tell(Status("info", _status_id(server), ""))
 
     async def tools(self) -> Sequence[Tool]:
@@ -94,7 +93,7 @@ class Toolbox:
             await self._supervisor.settled(self._folder, FIRST_WAIT_S)
             self._tell_all()  # whoever shows the conversation may not have been there before
         ready = self._ready()
-        found = {name_of(server, tool): _tool(server, tool) for server in ready for tool in server.tools}
+        found = {server.tool_name(tool): _tool(server, tool) for server in ready for tool in server.tools}
         if any(server.has_resources for server in ready):
             found |= {tool.name: tool for tool in _RESOURCE_TOOLS}
         offered = [found[name] for name in sorted(found)]
@@ -111,7 +110,7 @@ class Toolbox:
         Servers that are ready were enabled by the user, with approved tools, so these declarations are trusted.
         """
         return frozenset(
-            name_of(server, tool)
+            server.tool_name(tool)
             for server in self._ready()
             for tool in server.tools
             if tool.get("reads") and tool.get("closed")
@@ -120,18 +119,18 @@ class Toolbox:
     async def call(self, action: MCPAction) -> Observation:
         """Carry out a call. Cancelling also cancels it in the server."""
         try:
-            said = await self._asked(action)
+            answer = await self._ask(action)
         except ServerError as error:
             return ErrorObservation(content=str(error), error_id=FAILED)
         return MCPObservation(
             name=action.name,
             arguments=action.arguments,
-            content=said["text"],
-            image_urls=said.get("images") or None,
-            is_error=bool(said.get("is_error")),
+            content=answer["text"],
+            image_urls=answer.get("images") or None,
+            is_error=bool(answer.get("is_error")),
         )
 
-    async def _asked(self, action: MCPAction) -> Line:
+    async def _ask(self, action: MCPAction) -> Line:
         if action.name in (LIST, READ):
             server = self._named(str(action.arguments.get("server", "")))
             listed = await self._supervisor.ask(server, {"type": "resources"})
@@ -160,9 +159,9 @@ class Toolbox:
         """Return the server of a tool and the tool's original name. Raises ServerError if no server has it."""
         for server in self._supervisor.at(self._folder):
             for tool in [*server.tools, *(tool for tool, _ in server.changed)]:
-                if name_of(server, tool) == name:
+                if server.tool_name(tool) == name:
                     return server, str(tool["name"])
-        raise ServerError(f"No MCP server here has the tool {name}. Use a tool that you were told of.")
+        raise ServerError(f"No MCP server here has the tool {name}. Use one of your tools.")
 
 
 def _status_id(server: Server) -> str:
@@ -170,7 +169,7 @@ def _status_id(server: Server) -> str:
 
 
 def _tool(server: Server, tool: Line) -> MCPTool:
-    name, schema = name_of(server, tool), tool["schema"]
+    name, schema = server.tool_name(tool), tool["schema"]
     return MCPTool(
         name=name,
         description=tool["about"] or f"A tool of the MCP server {server.spec.name}.",
@@ -188,7 +187,7 @@ def _to_action(name: str) -> Callable[[dict[str, Any]], Action]:
 
 def _listing(listed: Line) -> str:
     lines = [f"{one['uri']}  {one['name']}  {one['about']}".rstrip() for one in listed["resources"]]
-    lines += [f"{pattern}  (a pattern: fill in what stands in braces)" for pattern in listed["patterns"]]
+    lines += [f"{pattern}  (a pattern: fill in the parts in braces)" for pattern in listed["patterns"]]
     return "\n".join(lines) or "It has no resources."
 
 
@@ -198,19 +197,19 @@ def _check_uri(uri: str, listed: Line, folder: str) -> None:
     schemes = {urlsplit(text).scheme for text in [*known, *listed["patterns"]]}
     parts = urlsplit(uri)
     if not parts.scheme:
-        raise ServerError(f"{uri[:200]!r} is no URI. {LIST} tells which there are.")
+        raise ServerError(f"{uri[:200]!r} is not a URI. {LIST} lists all resources.")
     if parts.scheme == "file":
         path = Path(unquote(parts.path)).resolve()  # a link of the workspace may lead out of it
         if parts.netloc not in ("", "localhost") or not path.is_relative_to(Path(folder).resolve()):
-            raise ServerError("Files outside of the workspace are not read through MCP servers.")
+            raise ServerError("Files outside the workspace cannot be read through MCP servers.")
     if uri not in known and (parts.scheme in ("http", "https", "data", "javascript") or parts.scheme not in schemes):
-        raise ServerError(f"The server has not listed {uri[:200]!r}. {LIST} tells which resources there are.")
+        raise ServerError(f"The server has not listed {uri[:200]!r}. {LIST} lists all resources.")
 
 
 _RESOURCE_TOOLS = (
     MCPTool(
         name=LIST,
-        description="List the resources of an MCP server: what can be read there by mcp_read_resource.",
+        description="List the resources of an MCP server, which mcp_read_resource reads.",
         parameters={},
         required=("server",),
         actions=(MCPAction,),
@@ -219,7 +218,7 @@ _RESOURCE_TOOLS = (
     ),
     MCPTool(
         name=READ,
-        description="Read a resource of an MCP server, as mcp_list_resources told of it.",
+        description="Read a resource of an MCP server, as listed by mcp_list_resources.",
         parameters={},
         required=("server", "uri"),
         actions=(MCPAction,),

@@ -27,7 +27,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp_types import jsonrpc_message_adapter
 
-from core.mcp.cleanup import clean_line
+from core.mcp.catalogue import clean_line
 
 MAX_LINE_BYTES = 1024 * 1024
 """Limit for one message of a server."""
@@ -47,7 +47,7 @@ class _Program:
     def __init__(self, process: asyncio.subprocess.Process, tell: Tell) -> None:
         self.process = process
         self._tell = tell
-        self._last_words = b""
+        self._stderr = b""
 
     async def read(self, messages: Any) -> None:
         """Forward the messages in its output, one a line. Other lines and an incomplete last line are ignored."""
@@ -59,7 +59,7 @@ class _Program:
                         if (message := _message_of(data)) is not None:
                             await messages.send(message)
                 except ValueError:
-                    self._tell(f"It said more than {MAX_LINE_BYTES // 1024:,} KB at once, and was ended.")
+                    self._tell(f"It sent more than {MAX_LINE_BYTES // 1024:,} KB at once and was killed.")
                     kill(self.process)
                     return
                 await self._tell_end()
@@ -71,8 +71,8 @@ class _Program:
             async with asyncio.timeout(END_S):
                 status = await self.process.wait()
         how = "It closed its output" if status is None else f"It ended with status {status}"
-        said = clean_line(self._last_words.decode("utf-8", "replace")[-300:], 300)
-        self._tell(f"{how}; it said: {said}" if said else f"{how}.")
+        errors = clean_line(self._stderr.decode("utf-8", "replace")[-300:], 300)
+        self._tell(f"{how}; its last output: {errors}" if errors else f"{how}.")
 
     async def write(self, messages: Any) -> None:
         """Write messages to its input until that is closed."""
@@ -88,7 +88,7 @@ class _Program:
         """Keep the end of its standard error."""
         assert self.process.stderr is not None
         while data := await self.process.stderr.read(4096):
-            self._last_words = (self._last_words + data)[-KEPT_BYTES:]
+            self._stderr = (self._stderr + data)[-KEPT_BYTES:]
 
     async def end(self) -> None:
         """End the program: close its input, then send SIGTERM, then SIGKILL."""
@@ -166,11 +166,11 @@ class _Bounded(httpx2.AsyncByteStream):
         self._body = body
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        room = MAX_LINE_BYTES
+        left = MAX_LINE_BYTES
         async for data in self._body:
-            room -= len(data)
-            if room < 0:
-                raise httpx2.ReadError(f"it answered more than {MAX_LINE_BYTES // 1024:,} KB at once")
+            left -= len(data)
+            if left < 0:
+                raise httpx2.ReadError(f"its answer is larger than {MAX_LINE_BYTES // 1024:,} KB")
             yield data
 
     async def aclose(self) -> None:
@@ -180,7 +180,7 @@ class _Bounded(httpx2.AsyncByteStream):
 async def _bound(response: httpx2.Response) -> None:
     """Wrap the body of a response with the size limit before it is read."""
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise httpx2.ReadError("it answered compressed, which it was not asked for")
+        raise httpx2.ReadError("its answer is compressed although that was not requested")
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         response.stream = _Bounded(response.stream)
 

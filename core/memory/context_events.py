@@ -1,19 +1,32 @@
-"""Which events the model sees, and how many tokens each of them takes. Pure."""
+"""Which events the model sees, as which text, and how many tokens each of them takes. Pure.
+
+The notes in texts are those of OpenHands V0, which models are tuned to. Tokens are estimated without a tokenizer,
+slightly above what models count for prose and code, so that what fits by the estimate fits. `Scale` corrects the
+estimate by what the provider counted in an earlier request.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from core.events import (
+    MAX_CMD_OUTPUT_CHARS,
     Action,
+    AgentCondensationObservation,
     AgentFinishAction,
     AgentStateChangedObservation,
+    BrowseInteractiveAction,
+    BrowserOutputObservation,
     ChangeAgentStateAction,
     CheckpointObservation,
+    CmdOutputObservation,
     CondensationAction,
     CondensationRequestAction,
     ConsentAction,
     Envelope,
+    ErrorObservation,
     Event,
     EventSource,
     LoopDetectionObservation,
@@ -26,6 +39,8 @@ from core.events import (
     PermissionAction,
     PlanAction,
     RecallAction,
+    RecallObservation,
+    RecallType,
     ReviewAction,
     SecretMaskedObservation,
     SystemMessageAction,
@@ -33,9 +48,157 @@ from core.events import (
     UndoObservation,
     UnknownAction,
     UnknownObservation,
+    UserRejectObservation,
+    truncate_middle,
 )
-from core.memory.event_text import observation_text, seen_pictures
-from core.memory.token_estimate import MESSAGE_TOKENS, PICTURE_TOKENS, clipped, part_tokens, tokens_of
+from core.store.blobs import picture_urls
+
+BYTES_PER_TOKEN = 3
+"""UTF-8 bytes: three to four in English and code; a Chinese character has three and is often one token."""
+MESSAGE_TOKENS = 4
+"""The tokens of each message besides its text."""
+PICTURE_TOKENS = 1200
+"""About what providers count for a screenshot."""
+LEAST_TOKENS = 64
+"""The least that is left of a clipped text."""
+
+
+def tokens_of(text: str) -> int:
+    """Estimate the tokens of a text."""
+    size = len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def clipped(text: str, tokens: int | None) -> str:
+    """Cut out the middle of a text that takes more than `tokens`; None means no limit."""
+    if tokens is None or len(text) <= tokens or (size := tokens_of(text)) <= tokens:
+        return text
+    return truncate_middle(text, max(LEAST_TOKENS, len(text) * tokens // size))
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLimit:
+    """How large the model's view of a history may become before it is condensed. None means no limit."""
+
+    max_events: int | None = None
+    """Events that the model sees."""
+    max_tokens: int | None = None
+    """Tokens of a prompt."""
+    share: float = 0.0
+    """The share of the model's context window that a prompt may take, if `max_tokens` is not less; 0 means no limit."""
+
+    def tokens(self, context_window: int) -> int | None:
+        """Return the tokens that a prompt may have with this context window; 0 is an unknown window."""
+        of_window = int(context_window * self.share) if context_window > 0 and self.share > 0 else None
+        if self.max_tokens is None or of_window is None:
+            return self.max_tokens or of_window
+        return min(self.max_tokens, of_window)
+
+
+def part_tokens(limit: int | None, parts: int = 1) -> int | None:
+    """Return the limit of one message, or of one of so many results of one response: together a third of `limit`."""
+    return None if limit is None else max(LEAST_TOKENS, limit // 3 // max(1, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The factor that corrects the estimates of one conversation."""
+
+    factor: float = 1.0
+
+    @classmethod
+    def of(cls, counted: int, estimated: int) -> Scale:
+        """Compare what a provider counted with the estimate. Implausible counts are ignored or bounded."""
+        if counted <= 0 or estimated <= 0:
+            return cls()
+        return cls(min(max(counted / estimated, 0.4), 3.0))
+
+    def __call__(self, estimated: int) -> int:
+        return int(estimated * self.factor)
+
+
+MAX_OBSERVATION_CHARS = MAX_CMD_OUTPUT_CHARS
+"""The limit of one observation."""
+_UNSEEN = (
+    AgentStateChangedObservation, CheckpointObservation, NullObservation, RecallObservation, SecretMaskedObservation,
+    UndoObservation,
+)  # fmt: skip
+ERROR_NOTE = "[Error occurred in processing last action]"
+REJECTION_NOTE = "[Last action has been rejected by the user]"
+SUMMARY_NOTE = "[What came before was condensed. Here is a summary of it, a record of what was said and done:]"
+
+
+def observation_text(observation: Observation) -> str:
+    """Return an observation as text, at most MAX_OBSERVATION_CHARS and a note long."""
+    match observation:
+        case CmdOutputObservation():
+            return truncate_middle(observation.to_agent_text(), MAX_OBSERVATION_CHARS)
+        case ErrorObservation():
+            return f"{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}\n{ERROR_NOTE}"
+        case UserRejectObservation():
+            return f"{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}\n{REJECTION_NOTE}"
+        case AgentCondensationObservation():
+            return f"{SUMMARY_NOTE}\n{truncate_middle(observation.content, MAX_OBSERVATION_CHARS)}"
+        case RecallObservation():
+            return truncate_middle(_recall_text(observation), MAX_OBSERVATION_CHARS)
+        case _:
+            return truncate_middle(observation.content, MAX_OBSERVATION_CHARS)
+
+
+def seen_pictures(observation: Observation) -> list[str]:
+    """Return the URLs of the pictures that the model gets with an observation.
+
+    For a page that is the screenshot after an action in it, with marks if possible; a page that was only opened is sent
+    as text.
+    """
+    if isinstance(observation, BrowserOutputObservation):
+        acted = observation.trigger_by_action == BrowseInteractiveAction.kind
+        page = observation.set_of_marks or observation.screenshot
+        return [page] if acted and page else []
+    return picture_urls(observation)
+
+
+def _recall_text(found: RecallObservation) -> str:
+    parts: list[str] = []
+    if found.recall_type is RecallType.WORKSPACE_CONTEXT:
+        if found.working_dir:
+            parts.append(f"The working directory is {found.working_dir}")
+        if found.date:
+            parts.append(f"Today's date is {found.date} (UTC)")
+        if found.repo_name:
+            where = f" in {found.repo_directory}" if found.repo_directory else ""
+            branch = f" on branch {found.repo_branch}" if found.repo_branch else ""
+            parts.append(f"The repository {found.repo_name} is{where or ' here'}{branch}")
+        parts += [
+            f"The user sees at {host} what you serve on port {port}; let a server listen there on 0.0.0.0"
+            for host, port in found.runtime_hosts.items()
+        ]
+        parts += [
+            f"The environment variable ${name} holds a secret: {description}".removesuffix(": ")
+            for name, description in found.custom_secrets_descriptions.items()
+        ]
+        for instructions in (
+            found.repo_instructions,
+            found.additional_agent_instructions,
+            found.conversation_instructions,
+        ):
+            if instructions:
+                parts.append(instructions)
+    parts += [
+        f'Knowledge that "{item.trigger}" brought up ({item.name}). Use it where it helps.\n{item.content}'
+        for item in found.microagent_knowledge
+    ]
+    return "\n".join(parts)
+
+
+def last_observation_text(history: Sequence[Envelope]) -> str:
+    """Return the text of the newest observation that the model sees, or ""."""
+    for envelope in reversed(history):
+        event = envelope.event
+        if isinstance(event, Observation) and not isinstance(event, _UNSEEN) and not getattr(event, "hidden", False):
+            return observation_text(event)
+    return ""
+
 
 UNSEEN: frozenset[type[Event]] = frozenset(
     {

@@ -32,9 +32,7 @@ from core.events import (
     SystemMessageAction,
     ToolCallMetadata,
 )
-from core.memory.context_events import UNSEEN, result_tokens
-from core.memory.event_text import observation_text, seen_pictures
-from core.memory.token_estimate import clipped, part_tokens
+from core.memory.context_events import UNSEEN, clipped, observation_text, part_tokens, result_tokens, seen_pictures
 
 Message = dict[str, Any]
 
@@ -54,43 +52,43 @@ FINISHED = "The user has been told that the task is done."
 
 
 class _Answer(NamedTuple):
-    """An answer with tool calls, as it stands in its first event."""
+    """A response with tool calls, from its first event."""
 
     id: str
     text: str
     calls: list[Message]
 
 
-def build_messages(history: Sequence[Envelope], room: int | None = None) -> list[Message]:
-    """What the model is sent for this history: the system's message, then user, assistant and tool in turn.
+def build_messages(history: Sequence[Envelope], limit: int | None = None) -> list[Message]:
+    """Return the messages for this history: the system message, then those of user, assistant and tools.
 
-    In a room of so many tokens no result and no message takes more than its part: the middle of a long one is cut out,
-    the same each time. Text content is a string, or a list of parts where there are images. Unknown and hidden events
-    are left out. The messages share parts with the events: they are for sending, not for changing.
+    With a `limit` in tokens, each result and message is clipped to its part, always in the same way. Content is a
+    string, or a list of parts if there are images. Unknown and hidden events are left out. The messages share data with
+    the events and must not be changed.
     """
-    builder = _Builder(room)
+    builder = _Builder(limit)
     for envelope in history:
         builder.add(envelope)
     return builder.messages()
 
 
 class _Builder:
-    """Goes over the history once, in order. Lives for one call of build_messages.
+    """Builds messages from events, added in order.
 
-    A call is known by its answer's id and its own, as one string: histories are long, and each object counts.
+    The key of a call is one string, made of the response's id and its own, because histories are long.
     """
 
-    def __init__(self, room: int | None) -> None:
-        self._room = room
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
         self._items: list[Message | _Answer] = []
-        self._told: set[str] = set()
-        """The ids of the answers that are among the items."""
+        self._answers: set[str] = set()
+        """The ids of the responses among the items."""
         self._call_of: dict[int | None, str] = {}
-        """By the id of an action, the call that it carries out. Its arguments are known to be sound."""
+        """The call of each action, by the action's id. The arguments of these calls are valid."""
         self._results: dict[str, str] = {}
         """By call."""
         self._pictures: dict[str, list[str]] = {}
-        """URLs by call, for results that have some."""
+        """URLs by call, for results with pictures."""
 
     def add(self, envelope: Envelope) -> None:
         event = envelope.event
@@ -112,23 +110,23 @@ class _Builder:
         elif isinstance(event, ConsentAction):
             self._say("user", FROM_ELSEWHERE if event.given else "")
         elif isinstance(event, PlanAction):
-            self._say("user", _decided(event))
+            self._say("user", _decision_text(event))
         elif isinstance(event, SystemMessageAction):
             self._items.append({"role": "system", "content": event.content})
         elif isinstance(event, Action):
             self._add_bare_action(envelope.source, event)
 
     def _call(self, metadata: ToolCallMetadata) -> str:
-        """The call that an event belongs to; empty where the event that tells its answer is not there."""
+        """Return the key of an event's call, or "" if the event with the response is missing."""
         answer_id = metadata.model_response.get("id")
         if not isinstance(answer_id, str):
             return ""
-        if answer_id not in self._told:
+        if answer_id not in self._answers:
             message = _message_of(metadata.model_response)
             calls = message.get("tool_calls")
             if not isinstance(calls, list) or not calls:
                 return ""
-            self._told.add(answer_id)
+            self._answers.add(answer_id)
             self._items.append(_Answer(answer_id, message.get("content") or "", calls))
         return _key(answer_id, metadata.tool_call_id)
 
@@ -146,21 +144,21 @@ class _Builder:
         text = self._text(event)
         if isinstance(event, CmdOutputObservation):
             text = f"Observed result of command executed by user:\n{text}"
-        # of what the user does on a page step by step the model reads the text; it sees the page that is given back
+        # The model reads the user's single steps on a page as text; it sees the page that the user gives back.
         is_step = isinstance(event, BrowserOutputObservation) and envelope.source is EventSource.USER
         unseen = is_step and not getattr(event, "set_of_marks", "")
         self._say("user", text, () if unseen else seen_pictures(event))
 
     def _text(self, event: Observation) -> str:
-        return clipped(observation_text(event), result_tokens(event, self._room))
+        return clipped(observation_text(event), result_tokens(event, self._limit))
 
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
         text = f"{event.content}\n\n{event.context}" if event.context else event.content
-        text = clipped(text, part_tokens(self._room))
+        text = clipped(text, part_tokens(self._limit))
         self._say("assistant" if source is EventSource.AGENT else "user", text, event.image_urls or ())
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:
-        """An action outside of any tool call: the user's own command, or one of an imported trajectory."""
+        """Add an action without a tool call: the user's own command, or one of an imported trajectory."""
         if isinstance(event, CmdRunAction) and event.hidden:
             return
         if source is EventSource.USER:
@@ -172,7 +170,7 @@ class _Builder:
         self._say("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
 
     def _say(self, role: str, text: str, image_urls: Sequence[str] = ()) -> None:
-        """Add a message, or join it to the one before where the user goes on speaking."""
+        """Add a message, or join it to the last one if both are the user's."""
         if not text and not image_urls:
             return
         content: str | list[Message] = text
@@ -185,9 +183,9 @@ class _Builder:
             self._items.append({"role": role, "content": content})
 
     def messages(self) -> list[Message]:
-        """All of it, each answer followed by its results and what they show."""
+        """Return all messages, with results and their pictures after each response."""
         messages: list[Message] = []
-        understood = set(self._call_of.values())
+        valid = set(self._call_of.values())
         for item in self._items:
             last = messages[-1] if messages else None
             if isinstance(item, dict) and last and item["role"] == last["role"] == "user":  # pictures of a result
@@ -195,13 +193,13 @@ class _Builder:
             elif isinstance(item, dict):
                 messages.append(item)
             else:
-                messages.extend(self._answer_messages(item, understood))
+                messages.extend(self._answer_messages(item, valid))
         return messages
 
-    def _answer_messages(self, answer: _Answer, understood: set[str]) -> list[Message]:
-        """The assistant's message with its calls, then one result for each.
+    def _answer_messages(self, answer: _Answer, valid: set[str]) -> list[Message]:
+        """Return the assistant's message with its calls, then one result for each.
 
-        Arguments go back as the model wrote them, or as an empty object where they are no object.
+        Arguments are sent as the model wrote them, or as an empty object if they are not a JSON object.
         """
         calls: list[Message] = []
         results: list[Message] = []
@@ -210,8 +208,8 @@ class _Builder:
             match call:
                 case {"id": str() as call_id, "function": {"name": str() as name, "arguments": arguments}}:
                     key = _key(answer.id, call_id)
-                    sound = key in understood or _is_json_object(arguments)
-                    calls.append(call if sound else _without_arguments(call_id, name))
+                    is_valid = key in valid or _is_json_object(arguments)
+                    calls.append(call if is_valid else _without_arguments(call_id, name))
                     text = self._results.get(key, NOT_EXECUTED)
                     results.append({"role": "tool", "tool_call_id": call_id, "name": name, "content": text})
                     pictures += self._pictures.get(key, ())
@@ -223,8 +221,8 @@ class _Builder:
         return [message, *results]
 
 
-def _decided(plan: PlanAction) -> str:
-    """What the user decided about a plan, as its model reads it."""
+def _decision_text(plan: PlanAction) -> str:
+    """Return the user's decision about a plan as text for the model."""
     if not plan.approved:
         return REPLAN
     tasks = [(task.get("title") or "", task.get("notes") or "") for task in plan.task_list]
@@ -233,9 +231,9 @@ def _decided(plan: PlanAction) -> str:
 
 
 def _illustrated(text: str, image_urls: Sequence[str]) -> list[Message]:
-    """A content of parts: the text, where there is one, and the pictures."""
-    said = [{"type": "text", "text": text}] if text else []
-    return [*said, *({"type": "image_url", "image_url": {"url": url}} for url in image_urls)]
+    """Return the text, if any, and the pictures as parts."""
+    texts = [{"type": "text", "text": text}] if text else []
+    return [*texts, *({"type": "image_url", "image_url": {"url": url}} for url in image_urls)]
 
 
 def _key(answer_id: str, call_id: str) -> str:
@@ -243,7 +241,7 @@ def _key(answer_id: str, call_id: str) -> str:
 
 
 def _message_of(model_response: dict[str, Any]) -> Message:
-    """The assistant's message in a stored answer; empty where that is not whole, or of another shape."""
+    """Return the assistant's message in a stored response, or {} if it is incomplete."""
     match model_response:
         case {"choices": [{"message": dict() as message}, *_]}:
             return message
@@ -256,7 +254,7 @@ def _without_arguments(call_id: str, name: str) -> Message:
 
 
 def _is_json_object(arguments: object) -> bool:
-    """Whether a provider takes these arguments back: some refuse the whole request for one broken call."""
+    """Return whether providers accept these arguments: some refuse the whole request for one invalid call."""
     try:
         return isinstance(arguments, str) and isinstance(json.loads(arguments), dict)
     except (ValueError, RecursionError):
@@ -264,7 +262,6 @@ def _is_json_object(arguments: object) -> bool:
 
 
 def _joined(before: str | list[Message], after: str | list[Message]) -> str | list[Message]:
-    """Two contents as one: texts with a blank line between them, parts one after the other."""
     if isinstance(before, str) and isinstance(after, str):
         return f"{before}\n\n{after}"
     return [*_parts(before), *_parts(after)]

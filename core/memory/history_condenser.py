@@ -14,19 +14,15 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import CondensationAction, Envelope, Frame, LLMMetrics, TokenDelta
-from core.llm.factory import DEMO
 from core.llm.metrics import add_metrics, add_response
-from core.llm.no_model import AGAIN
-from core.llm.registry import LLMRegistry, Named, model_for
+from core.llm.registry import DEMO, RERUN, LLMRegistry, NamedModels, model_for
 from core.llm.settings import LLMSettings
-from core.memory.condensers.condenser import Condenser, CondenserPipeline, context_limit
+from core.memory.condensers.condenser import Condenser, CondenserPipeline, NoSummaryError, context_limit
 from core.memory.condensers.history_cut import NO_CUT, CondensationTask, cut_older_half
-from core.memory.condensers.settings import CondenserSettings
-from core.memory.condensers.summary import NoSummaryError
-from core.memory.context_events import size_of
-from core.memory.token_estimate import ContextLimit, Scale
+from core.memory.context_events import ContextLimit, Scale, size_of
 from core.memory.view import View
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.settings.sections import CondenserSettings
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +127,7 @@ def _size_until_answer(events: Sequence[Envelope], limit: int | None) -> int:
 
 
 def condenser_maker(
-    llms: LLMRegistry, workspace: str, settings: CondenserSettings, llm_settings: LLMSettings, models: Named
+    llms: LLMRegistry, workspace: str, settings: CondenserSettings, llm_settings: LLMSettings, models: NamedModels
 ) -> Callable[[LLM], HistoryCondenser]:
     """Return a function that makes the condenser of a conversation in this folder for the model of its agent.
 
@@ -142,13 +138,13 @@ def condenser_maker(
     condenser, limit = CondenserPipeline(settings), context_limit(settings)
 
     async def make_llm() -> LLM:
-        return await asyncio.to_thread(llms.alone, name, workspace, llm_settings, models)
+        return await asyncio.to_thread(llms.create, name, workspace, llm_settings, models)
 
     def make(llm: LLM) -> HistoryCondenser:
         if name and name != llm.name:
             return HistoryCondenser(condenser, limit, make_llm=make_llm)
         named = models.get(llm.name)
-        is_scripted = (named.model if named is not None else llm.name).startswith((DEMO, AGAIN, "scripted:"))
+        is_scripted = (named.model if named is not None else llm.name).startswith((DEMO, RERUN, "scripted:"))
         return HistoryCondenser(condenser, limit, llm=None if is_scripted and not name else llm)
 
     return make

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from core.memory.frontmatter import FrontMatterError
-from core.memory.microagents import Microagent, Use, folded, matching_trigger, parse_microagent
-from core.memory.skills import Skill, parse_skill
+from core.memory.microagents import Microagent, Skill, Use, folded, matching_trigger, parse_microagent, parse_skill
 from core.trust.folder_survey import MICROAGENTS, Kind, Piece, Survey, survey_home, survey_openhands, survey_project
 from core.trust.hook_file import Hook, hooks_of
 from core.trust.trust_store import TrustPolicy, TrustState
@@ -47,12 +46,13 @@ class Instructions(NamedTuple):
 
 
 class Source(NamedTuple):
-    """The files of one place. `place` maps a path to its path in the sandbox, or "" if the sandbox lacks it."""
+    """The files of the project or of the user."""
 
     origin: str
     pieces: Sequence[Piece]
     problems: Sequence[str] = ()
-    place: Callable[[str], str] = lambda path: ""
+    sandbox_path: Callable[[str], str] = lambda path: ""
+    """Maps a path to its path in the sandbox, or to "" if the sandbox cannot read it."""
     name: str = ""
     """The prefix of paths that the user sees."""
 
@@ -95,9 +95,9 @@ class Library:
         lines = [skill.line() for skill in self.skills[:MAX_LISTED]]
         return "\n".join([SKILLS_HEAD, *lines])
 
-    def recall(self, query: str, given: Iterable[tuple[str, str]] = ()) -> list[Found]:
-        """Return what a query recalls, in the library's order, without what was `given` already (name and content)."""
-        folded_query, known = folded(query), set(given)
+    def recall(self, query: str, known: Iterable[tuple[str, str]] = ()) -> list[Found]:
+        """Return what a query recalls, in the library's order, without what is `known` (name and content)."""
+        folded_query, already_known = folded(query), set(known)
         found = [
             Found(one.name, trigger, one.text_for(query))
             for one in self.microagents
@@ -111,7 +111,7 @@ class Library:
         left, kept = MAX_KNOWLEDGE_CHARS, []
         for whole in found:
             one = whole._replace(content=_cut(whole.content, max(left, 200)))
-            if (one.name, one.content) in known:
+            if (one.name, one.content) in already_known:
                 continue
             left -= len(one.content)
             kept.append(one)
@@ -147,7 +147,7 @@ def build_library(sources: Iterable[Source]) -> Library:
                         if one.note:
                             problems.append(f"{source.name}{piece.path}: {one.note}")
                     case Kind.SKILL:
-                        skill = parse_skill(piece, source.origin, source.place(piece.path))
+                        skill = parse_skill(piece, source.origin, source.sandbox_path(piece.path))
                         _put(found_skills, skill.name, skill, source.name + piece.path, problems)
             except FrontMatterError as error:
                 problems.append(f"{source.name}{piece.path}:{error.line}: {error}")
@@ -171,7 +171,7 @@ def _cut(text: str, limit: int) -> str:
     return text if len(text) <= limit else text[: limit - len(CUT)] + CUT
 
 
-class Own(NamedTuple):
+class UserFolders(NamedTuple):
     """The user's own folders."""
 
     home: Path
@@ -179,8 +179,8 @@ class Own(NamedTuple):
     """`~/.openhands`; None if the user has no home folder."""
 
     @classmethod
-    def of(cls, home: Path, environ: Mapping[str, str]) -> Own:
-        """Return Handloom's home and the user's folder by the environment."""
+    def of(cls, home: Path, environ: Mapping[str, str]) -> UserFolders:
+        """Return the folders for Handloom's home and this environment."""
         return cls(home, Path(environ["HOME"]) / ".openhands" if environ.get("HOME") else None)
 
 
@@ -200,39 +200,42 @@ class Gathered:
 
 
 def gather(
-    own: Own,
-    gate: TrustPolicy,
+    own: UserFolders,
+    policy: TrustPolicy,
     folder: str | Path,
     *,
     along: Iterable[str] = (),
-    project_place: Callable[[str], str] = lambda path: "",
-    own_place: Callable[[Path], str] = lambda path: "",
+    project_path: Callable[[str], str] = lambda path: "",
+    user_path: Callable[[Path], str] = lambda path: "",
 ) -> Gathered:
-    """Read what applies in a project's folder and the folders `along`. The places map files to paths in the sandbox."""
-    standing = gate.standing(survey_project(folder, along))
+    """Read what applies in a project's folder and the folders `along`.
+
+    `project_path` and `user_path` map files to their paths in the sandbox.
+    """
+    standing = policy.standing(survey_project(folder, along))
     home = survey_home(own.home)
     sources = [
-        Source(PROJECT, standing.trusted, standing.survey.problems, project_place),
-        _own_source(home, own.home, own_place),
+        Source(PROJECT, standing.trusted, standing.survey.problems, project_path),
+        _own_source(home, own.home, user_path),
     ]
     if own.openhands is not None:
         sources.append(_own_source(survey_openhands(own.openhands), own.openhands, lambda path: ""))
-    library = build_library(sources).without(gate.disabled)
-    mine, wrong = _hooks(home.of(Kind.HOOKS), f"{own.home}/")
-    projects, also_wrong = _hooks(standing.of(Kind.HOOKS), "")
-    problems = (*library.problems, *wrong, *also_wrong)
-    return Gathered(replace(library, problems=problems), standing, mine, projects)
+    library = build_library(sources).without(policy.disabled)
+    own_hooks, own_problems = _hooks(home.of(Kind.HOOKS), f"{own.home}/")
+    project_hooks, project_problems = _hooks(standing.of(Kind.HOOKS), "")
+    problems = (*library.problems, *own_problems, *project_problems)
+    return Gathered(replace(library, problems=problems), standing, own_hooks, project_hooks)
 
 
-def _own_source(found: Survey, folder: Path, place: Callable[[Path], str]) -> Source:
-    return Source(YOURS, found.pieces, found.problems, lambda path: place(folder / path), f"{folder}/")
+def _own_source(found: Survey, folder: Path, sandbox_path: Callable[[Path], str]) -> Source:
+    return Source(YOURS, found.pieces, found.problems, lambda path: sandbox_path(folder / path), f"{folder}/")
 
 
 def _hooks(pieces: Iterable[Piece], prefix: str) -> tuple[tuple[Hook, ...], list[str]]:
     found: list[Hook] = []
     problems: list[str] = []
     for piece in pieces:
-        hooks, wrong = hooks_of(piece.text)
+        hooks, errors = hooks_of(piece.text)
         found += hooks
-        problems += [f"{prefix}{piece.path}: {line}" for line in wrong]
+        problems += [f"{prefix}{piece.path}: {line}" for line in errors]
     return tuple(found), problems

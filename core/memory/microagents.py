@@ -1,4 +1,4 @@
-"""Microagents: Markdown files with knowledge, instructions or tasks for the agent. Pure.
+"""Microagents and skills: Markdown files with knowledge, instructions or tasks for the agent. Pure.
 
     ---
     name: releases
@@ -13,6 +13,10 @@ message contains a trigger; any other is an instruction that every agent gets at
 Unlike in V0, a trigger must stand as a word: `git` is in "git push" but not in "digit". Scripts without spaces between
 words, such as Chinese and Japanese, have no such boundary: there a trigger counts anywhere. Case, width and the
 composition of letters do not matter.
+
+A skill is a folder with a file `SKILL.md`, which has a name and a description, and any other files. The agent gets only
+names and descriptions; it reads the rest in its sandbox when it needs it, and runs scripts of the skill there. Follows
+the Agent Skills format.
 """
 
 from __future__ import annotations
@@ -25,12 +29,18 @@ from enum import StrEnum
 from typing import Any
 
 from core.memory.frontmatter import FrontMatter, FrontMatterError, parse
-from core.trust.folder_survey import Piece
+from core.trust.folder_survey import SKILL_FILE, Piece
 
 _NAME = re.compile(r"[^\s/\\\x00-\x1f`\"']{1,80}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _GIVEN = re.compile(r"(?:^|\s)([A-Za-z_][A-Za-z0-9_]*)=(\"[^\"]*\"|'[^']*'|\S+)")
 MAX_TRIGGERS = 100
+MAX_QUERY_CHARS = 100_000
+"""The part of a message that is searched for triggers; a longer one is a pasted file."""
+MAX_TRIGGER_CHARS = 200
+_SKILL_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+MAX_SKILL_NAME_CHARS = 64
+MAX_DESCRIPTION_CHARS = 1024
 DEFAULT_NAME = "default"
 """V0's placeholder for a missing name."""
 ASK_FOR = (
@@ -132,9 +142,6 @@ def _inputs(front: FrontMatter) -> tuple[Input, ...]:
     return tuple(found)
 
 
-MAX_QUERY_CHARS = 100_000
-"""The part of a message that is searched for triggers; a longer one is a pasted file."""
-MAX_TRIGGER_CHARS = 200
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3100-\u312f\u31a0-\u31ff"
     "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
@@ -185,3 +192,47 @@ def _joins(one: str, other: str) -> bool:
 
 def _is_letter(letter: str) -> bool:
     return letter == "_" or unicodedata.category(letter)[0] in "LNM"
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A parsed skill."""
+
+    name: str
+    description: str
+    body: str
+    path: str
+    """The path of its SKILL.md below the folder of skills."""
+    origin: str
+    """Whose it is, as shown to the user."""
+    place: str = ""
+    """The path of its SKILL.md for the agent; "" if the sandbox cannot read it."""
+
+    def line(self) -> str:
+        """Return the line about it that every agent gets."""
+        where = f" ({self.place})" if self.place else ""
+        return f"- {self.name}{where}: {self.description}"
+
+    def text(self) -> str:
+        """Return the text for the agent when the user names the skill."""
+        folder = self.place.removesuffix(f"/{SKILL_FILE}")
+        where = f"Its files are in {folder}; run its scripts in your shell.\n\n" if self.place else ""
+        return where + self.body
+
+
+def parse_skill(piece: Piece, origin: str, place: str = "") -> Skill:
+    """Parse a skill file. Raises FrontMatterError."""
+    front = parse(piece.text)
+    if not front.is_there:
+        raise FrontMatterError(1, "start with a line ---, then name and description, then --- again")
+    name, description = front.text("name"), front.text("description")
+    if len(name) > MAX_SKILL_NAME_CHARS or not _SKILL_NAME.fullmatch(name):
+        raise FrontMatterError(
+            front.line("name"), "name: lower-case letters and digits, with - between words; 64 at most"
+        )
+    if not 0 < len(description) <= MAX_DESCRIPTION_CHARS:
+        why = f"description: say what it does and when to use it, in at most {MAX_DESCRIPTION_CHARS} characters"
+        raise FrontMatterError(front.line("description"), why)
+    if not front.body:
+        raise FrontMatterError(piece.text.count("\n") + 1, "it is empty. Write what to do below the second ---.")
+    return Skill(name, description, front.body, piece.path, origin, place)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from core.errors import ConfigurationError, UsageError
-from core.regular_files import read_bytes
+from core.regular_files import read_bytes, write_private
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 
@@ -28,7 +27,7 @@ MAX_CHARS = 1_000
 MAX_BYTES = 1024 * 1024
 SHOWN_CHARS = 8_000
 """The limit of all facts together; the newest are kept."""
-KEEP_IT = "Keep it with handloom secrets set NAME, and remember the name."
+USE_SECRETS = "Store it with handloom secrets set NAME, and remember the name."
 INTRODUCTION = "What the user wants remembered:"
 
 
@@ -71,17 +70,17 @@ class SavedFacts:
         """
         text = " ".join("".join(char if char.isprintable() else " " for char in text).split())
         if not text:
-            raise UsageError("There is nothing to remember. Write it behind the command.")
+            raise UsageError("Write the fact to remember after the command.")
         if len(text) > MAX_CHARS:
-            raise UsageError(f"That is too long to be remembered: {MAX_CHARS} characters at most.")
+            raise UsageError(f"The fact is too long: {MAX_CHARS} characters at most.")
         if without_secrets(text, Redactor(from_environment(self._environ))) != text:
-            raise UsageError("There is a secret in it, and agents read all that is remembered. " + KEEP_IT)
+            raise UsageError(f"The fact contains a secret, and agents read all facts. {USE_SECRETS}")
         facts = self.all()
         for fact in facts:
             if (fact.text, fact.workspace) == (text, workspace):
                 return fact
         if len(facts) >= MAX_FACTS:
-            raise UsageError(f"{MAX_FACTS} things are remembered already. Forget one first: handloom memory list")
+            raise UsageError(f"There are {MAX_FACTS} facts already. Remove one first: handloom memory list")
         fact = Fact(text, workspace, datetime.now(UTC).isoformat(timespec="seconds"))
         self._write([*facts, fact])
         return fact
@@ -90,7 +89,7 @@ class SavedFacts:
         """Remove a fact by its number in `all`, from 1. Raises UsageError for a wrong number, and like `add`."""
         facts = self.all()
         if not 1 <= number <= len(facts):
-            raise UsageError(f"Nothing with the number {number} is remembered. handloom memory list shows what is.")
+            raise UsageError(f"There is no fact number {number}. handloom memory list shows all facts.")
         fact = facts.pop(number - 1)
         self._write(facts)
         return fact
@@ -98,15 +97,12 @@ class SavedFacts:
     def _write(self, facts: Sequence[Fact]) -> None:
         text = json.dumps({"version": 1, "facts": [asdict(fact) for fact in facts]}, ensure_ascii=False, indent=1)
         try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self._file.parent, delete=False, encoding="utf-8") as new:  # 0600
-                new.write(text + "\n")
-            os.replace(new.name, self._file)
+            write_private(self._file, text + "\n")
         except OSError as error:
             raise ConfigurationError(f"{self._file} cannot be written: {error}. Nothing was changed.") from error
 
 
-def told(facts: Sequence[Fact]) -> str:
+def facts_text(facts: Sequence[Fact]) -> str:
     """Return the facts as text for the agent, or ""."""
     lines: list[str] = []
     left = SHOWN_CHARS

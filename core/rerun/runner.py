@@ -36,7 +36,7 @@ from core.events import (
     MessageAction,
     SystemMessageAction,
 )
-from core.llm.no_model import AGAIN
+from core.llm.registry import RERUN
 from core.protocols import FrameSink
 from core.rerun.alignment import Pairing, skip_text
 from core.rerun.comparison import Origin
@@ -438,7 +438,7 @@ async def start_rerun(
 async def load(store: EventStore, conversation_id: str) -> Pairing:
     """The results of an earlier run, from its log and the recording. Raises UsageError if it is not a run."""
     (info,) = await store.conversations(conversation_id=conversation_id) or (None,)
-    if info is None or info.origin != AGAIN:
+    if info is None or info.origin != RERUN:
         raise UsageError(f"Conversation {conversation_id} runs none again. Run one again with: handloom again ID")
     source, log = await _recorded(store, info.origin_of)
     new = await _read_all(store, conversation_id)

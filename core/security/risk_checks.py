@@ -28,7 +28,7 @@ from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import Facts, facts_of
 from core.security.shell.shell_state import Shell
 from core.security.taint import Taint
-from core.settings.security_settings import SecuritySettings
+from core.settings.sections import SecuritySettings
 from core.stream import EventStream
 
 PAGE = 500

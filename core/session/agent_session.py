@@ -72,7 +72,7 @@ class AgentSession(SessionParts):
         """Fold the log, subscribe, and settle what the last process left open. Raises StoreError."""
         stream = self.stream
         state, history = await self.snapshots.fold(stream)
-        await asyncio.to_thread(self.recollection.allow_skills)
+        await asyncio.to_thread(self.memory.allow_skills)
         agent = self.active_model.make_agent()
         turn_events: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
         states: list[type[Event]] = [AgentStateChangedObservation]
@@ -159,15 +159,15 @@ class AgentSession(SessionParts):
             await self.snapshots.take(self.state, self.controller.history.next_id, every=every)
 
     async def _on_recall(self, envelope: Envelope) -> None:
-        if self.recollection.needs_sandbox and self.setup.is_warming_up:
+        if self.memory.needs_sandbox and self.setup.is_warming_up:
             self.tasks.spawn(self._answer_recall(envelope))
         else:
             await self._answer_recall(envelope)
 
     async def _answer_recall(self, envelope: Envelope) -> None:
-        if self.recollection.needs_sandbox:  # the repository, or the machine that has the project
+        if self.memory.needs_sandbox:  # the repository, or the machine that has the project
             await self.setup.warmed_up()
-        await self.recollection.answer(envelope, lambda: self.controller.history.until(envelope.id))
+        await self.memory.answer(envelope, lambda: self.controller.history.until(envelope.id))
 
     # -- commands of the user ----------------------------------------------------------------------------------------
 

@@ -19,9 +19,9 @@ from core.events import AgentState, Status
 from core.hooks.hooks import Hooks
 from core.llm.title_suggestion import SuggestTitle
 from core.mcp.tool_registry import Toolbox
-from core.memory.library import Own
-from core.memory.past_conversations import Past
-from core.memory.recall import Recollection, with_pins
+from core.memory.library import UserFolders
+from core.memory.memory import Memory, with_saved_facts
+from core.memory.past_conversations import PastConversations
 from core.planning.planning_mode import PlanningMode
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.pub_sub import Frames
@@ -83,8 +83,8 @@ class SessionParts:
         toolbox: Toolbox | None,
         clock: Callable[[], float],
         comes_back: bool,
-        past: Past | None,
-        own: Own | None,
+        past: PastConversations | None,
+        own: UserFolders | None,
         trust_policy: TrustPolicy,
     ) -> None:
         self.runtime, self.toolbox, self.comes_back = runtime, toolbox, comes_back
@@ -112,15 +112,15 @@ class SessionParts:
         self.snapshots = Snapshots(store, lease, limits)
         sandbox = settings.sandbox
         self.setup = Setup(info=info, settings=sandbox, runtime=runtime, stream=stream, frames=frames, spawn=spawn)
-        self.recollection = Recollection(
+        self.memory = Memory(
             own=own,
-            gate=trust_policy,
+            policy=trust_policy,
             info=info,
             runtime=runtime,
             stream=stream,
             frames=frames,
             secrets=lambda: vault.descriptions(info.workspace, info.id),
-            completed=lambda found: with_pins(found, store.home, info.workspace, redactor),
+            add_facts=lambda found: with_saved_facts(found, store.home, info.workspace, redactor),
         )
 
         # what the agent and the user may do
@@ -161,7 +161,7 @@ class SessionParts:
         # what happens to an action
         secrets = SecretInjection(vault, redactor, info.workspace, info.id)
         self.hooks = Hooks(
-            recollection=self.recollection,
+            memory=self.memory,
             settings=sandbox,
             runtime=runtime,
             stream=stream,

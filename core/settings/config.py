@@ -1,44 +1,37 @@
-"""The settings: one field each with its docstring, from option, environment, user file, default, in that order.
+"""The settings: from options, the environment, config.toml and defaults, in that order.
 
-`config.toml` lies in HANDLOOM_HOME; any field is also `HANDLOOM__SECTION__FIELD` in the environment, and the two that
-are used most are `HANDLOOM_MODEL` and `HANDLOOM_RUNTIME`. Unknown or wrong settings are refused by name. Files of the
-current folder are never read. API keys do not belong here: the model host alone reads them, from its environment.
+`config.toml` is in HANDLOOM_HOME. Any field is also `HANDLOOM__SECTION__FIELD` in the environment; the two most used
+are also `HANDLOOM_MODEL` and `HANDLOOM_RUNTIME`. Unknown and invalid settings are refused with their name. Files of the
+current folder are never read. API keys are not settings: the model host reads them from its environment.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from core.errors import ConfigurationError
 from core.home import CONFIG
-from core.llm.settings import LLMSettings, Models, Names, split
-from core.memory.condensers.settings import CondenserSettings
-from core.memory.settings import MemorySettings
-from core.regular_files import read_text
+from core.llm.settings import LLMSettings, Models, Names, SettingsSection, split
+from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name
 from core.security.confirmation import ConfirmMode
-from core.settings.mcp_settings import MCPSettings
 from core.settings.screen_settings import ScreenSettings
-from core.settings.security_settings import SecuritySettings, TrustSettings
+from core.settings.sections import CondenserSettings, MCPSettings, MemorySettings, SecuritySettings, TrustSettings
 
 PREFIX = "HANDLOOM__"
-
-
 Keys = Annotated[dict[str, Any], BeforeValidator(lambda value: value if isinstance(value, dict) else {})]
-"""Nothing in it is refused here: a wrong key costs its row, and `tui.shortcuts.keymap` says so, but no start."""
+"""Not validated here: `tui.shortcuts.keymap` reports and ignores invalid keys, so that Handloom still starts."""
 Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
 
 
 class Origin(StrEnum):
-    """Where a setting's value comes from; each wins over those before it."""
+    """Where a setting's value comes from; each overrides those before it."""
 
     DEFAULT = "default"
     FILE = "config.toml"
@@ -46,17 +39,13 @@ class Origin(StrEnum):
     COMMAND_LINE = "command line"
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
-
-
-class AgentSettings(_Section):
+class AgentSettings(SettingsSection):
     """The agent and its limits."""
 
     name: str = "CodeActAgent"
     """The agent of new conversations: CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner, or one of your own."""
     request_condensation: bool = False
-    """Whether the agent may have its own history condensed, by a tool."""
+    """Whether the agent has a tool to condense its own history."""
     max_iterations: int = Field(default=500, ge=1)
     """Model calls before it asks to continue."""
     max_budget: float | None = Field(default=None, gt=0)
@@ -73,10 +62,10 @@ class AgentSettings(_Section):
     """The command that starts an external agent with the Agent Client Protocol, for ACPAgent. It runs as you,
     outside the sandbox, and uses its own model and tools."""
     acp_env: Names = ()
-    """The environment variables that this agent gets beside PATH, HOME and the like: those with its own keys."""
+    """The environment variables that this agent gets besides PATH, HOME and the like: those with its own keys."""
 
 
-class ConversationSettings(_Section):
+class ConversationSettings(SettingsSection):
     """How many conversations are open at once, and for how long."""
 
     max_concurrent: int = Field(default=64, ge=1)
@@ -89,7 +78,7 @@ class ConversationSettings(_Section):
     """Days without an event after which a conversation is no longer listed as recent."""
 
 
-class DaySettings(_Section):
+class DaySettings(SettingsSection):
     """Limits for all conversations together on one day (UTC)."""
 
     max_iterations: int | None = Field(default=None, ge=1)
@@ -102,7 +91,7 @@ class DaySettings(_Section):
     """Seconds of work; conversations that work at the same time each count."""
 
 
-class SandboxSettings(_Section):
+class SandboxSettings(SettingsSection):
     """Isolation of the agent's commands from this machine, and their limits."""
 
     isolation: Literal["auto", "bubblewrap", "none"] = "auto"
@@ -139,7 +128,7 @@ class SandboxSettings(_Section):
     without isolation as you, on your machine), or nowhere."""
 
 
-class RemoteSettings(_Section):
+class RemoteSettings(SettingsSection):
     """An action server on another machine. Its key is never in the settings: see key_env and key_file."""
 
     url: str = ""
@@ -156,7 +145,7 @@ class RemoteSettings(_Section):
     """Seconds for which a broken connection is retried; less than the ten minutes for which the server waits."""
 
 
-class DockerSettings(_Section):
+class DockerSettings(SettingsSection):
     """The runtime docker: one container for each conversation, with the limits and network access of the sandbox."""
 
     engine: str = ""
@@ -186,7 +175,7 @@ class DockerSettings(_Section):
     """Minutes after which a container without a connected screen stops."""
 
 
-class SecretSettings(_Section):
+class SecretSettings(SettingsSection):
     """Redaction of values that look like secrets. Known secrets are always redacted."""
 
     detect: bool = True
@@ -195,8 +184,8 @@ class SecretSettings(_Section):
     """Kinds of values that are shown although they look like secrets, such as "a JSON web token"."""
 
 
-class Settings(_Section):
-    """All settings of one Handloom."""
+class Settings(SettingsSection):
+    """All settings."""
 
     model: str = ""
     """The model for new conversations; empty asks."""
@@ -223,9 +212,9 @@ class Settings(_Section):
 
 
 def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
-    """The settings from all their places. `options` win; those that are None do not count.
+    """Load the settings from all origins. `options` override the others; None values are ignored.
 
-    Raises ConfigurationError that names the place, the field and what it may be.
+    Raises ConfigurationError that names the field and the problem.
     """
     merged: dict[str, Any] = {}
     for layer in layers(home, environ, **options).values():
@@ -234,28 +223,28 @@ def load(home: Path, environ: Mapping[str, str], **options: Any) -> Settings:
         return Settings.model_validate(merged)
     except ValidationError as error:
         raise ConfigurationError(
-            f"{_wrong(error)} Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the "
+            f"{_error_text(error)} Correct it in {home / 'config.toml'}, in the environment (HANDLOOM__...) or on the "
             f"command line."
         ) from None
 
 
-def _wrong(error: ValidationError) -> str:
-    """The first thing that is wrong, with its value, unless that may be a key."""
+def _error_text(error: ValidationError) -> str:
+    """Describe the first error, with the value unless it may be a key."""
     first = error.errors()[0]
     field = ".".join(map(str, first["loc"]))
     last = field.rpartition(".")[2]
     if last == "key_env":
-        return f"The setting {field} cannot be what it is: {first['msg'].removeprefix('Value error, ')}."
+        return f"The setting {field} is invalid: {first['msg'].removeprefix('Value error, ')}."
     if is_secret_name(last):
         return (
             f"There is no setting {field}: put the key into an environment variable, and its name into key_env. "
-            "Or run handloom secrets adopt, which moves it out of the file and keeps it."
+            "Or run handloom secrets adopt, which moves it out of the file and stores it."
         )
     return f"The setting {field} cannot be {first['input']!r}: {first['msg']}."
 
 
 def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origin, dict[str, Any]]:
-    """What each place says, not checked yet, the later ones winning. Raises ConfigurationError."""
+    """Return the raw settings of each origin; later ones override earlier ones. Raises ConfigurationError."""
     from_environment: dict[str, Any] = {}
     for name, value in environ.items():
         if name.startswith(PREFIX):
@@ -277,14 +266,14 @@ def layers(home: Path, environ: Mapping[str, str], **options: Any) -> dict[Origi
 def _read_file(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_text(file))
-    except (FileNotFoundError, NotADirectoryError):  # a home that cannot be is the store's to tell
+    except (FileNotFoundError, NotADirectoryError):  # the store reports a wrong home
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ConfigurationError(f"{file} cannot be read: {error}. Correct it or move it away.") from error
 
 
 def _merge(tree: dict[str, Any], layer: Mapping[str, Any], above: tuple[str, ...] = ()) -> None:
-    """Lay one place's settings over those of the places before. Raises ConfigurationError."""
+    """Merge the settings of one origin into those of earlier ones. Raises ConfigurationError."""
     for name, value in layer.items():
         if isinstance(value, Mapping) and isinstance(tree.setdefault(name, {}), dict):
             _merge(tree[name], value, (*above, name))
@@ -293,26 +282,26 @@ def _merge(tree: dict[str, Any], layer: Mapping[str, Any], above: tuple[str, ...
 
 
 def _put(tree: dict[str, Any], path: list[str], value: Any, above: tuple[str, ...] = ()) -> None:
-    """Set a value. Raises ConfigurationError where one place has a section and another a value."""
+    """Set a value. Raises ConfigurationError if one origin has a section and another a value."""
     for part in path[:-1]:
         tree = tree.setdefault(part, {})
         if not isinstance(tree, dict):
-            raise ConfigurationError(f"The setting {'.'.join(path)} lies in {part}, which is no section.")
+            raise ConfigurationError(f"The setting {'.'.join(path)} is in {part}, which is not a section.")
     if path[-1] in tree and isinstance(tree[path[-1]], dict) != isinstance(value, dict):
-        raise ConfigurationError(f"The setting {'.'.join((*above, *path))} is a value in one place, and no section.")
+        raise ConfigurationError(f"The setting {'.'.join((*above, *path))} is both a value and a section.")
     tree[path[-1]] = value
 
 
 def remember_model(home: Path, name: str, api_base: str = "") -> None:
-    """Write the model that new conversations start with into the user's file. Raises as `save_settings` does."""
+    """Save the model for new conversations in the user's file. Raises ConfigurationError."""
     save_settings(home, {"model": name} | ({"llm.api_base": api_base} if api_base else {}))
 
 
 def save_settings(home: Path, values: Mapping[str, Any]) -> None:
-    """Write settings by their names (`agent.confirm`) into the user's file; None takes one out of it.
+    """Save settings by their names, such as `agent.confirm`, in the user's file; None removes one.
 
-    Comments, order and everything else of the file stay as they are. Raises ConfigurationError where it cannot be
-    written; then it is as it was.
+    Comments, order and everything else in the file are kept. Raises ConfigurationError if it cannot be written; then it
+    is unchanged.
     """
     import tomlkit  # on first use: a start does not need it
 
@@ -328,9 +317,6 @@ def save_settings(home: Path, values: Mapping[str, Any]) -> None:
                 table[field] = value
             elif field in table:
                 del table[field]
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
-            new.write(tomlkit.dumps(document))
-        os.replace(new.name, file)
+        write_private(file, tomlkit.dumps(document))
     except (OSError, UnicodeDecodeError, tomlkit.exceptions.ParseError) as error:
-        raise ConfigurationError(f"{file} cannot be written: {error}. The choice holds until Handloom ends.") from error
+        raise ConfigurationError(f"{file} cannot be written: {error}. The change is only temporary.") from error

@@ -1,8 +1,7 @@
-"""The settings as a user reads and changes them: each with its help, its bounds, its value and where that comes from.
+"""EditableSettings: the settings with their help, bounds, values and origins, as a user reads and changes them.
 
-Everything is made from the model in `core.settings.config`, so a field that is added there is here too. What is changed
-goes into `config.toml` and nowhere else, is checked as a whole before a byte is written, and cannot beat the
-environment or the command line, which win over the file at every start. Used by the manager; blocks for a file.
+Everything is derived from the model in `core.settings.config`. Changes are validated and then saved in `config.toml`;
+the environment and the command line override the file at every start. Blocks.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from core.settings.config import PREFIX, Origin, Settings, layers, load, save_se
 
 
 class Kind(StrEnum):
-    """What can be said in a field."""
+    """The kind of a field's value, as text for the user."""
 
     SWITCH = "yes or no"
     CHOICE = "one of these"
@@ -35,7 +34,7 @@ class Kind(StrEnum):
 
 
 class Effect(StrEnum):
-    """From when on a change counts."""
+    """When a change takes effect, as text for the user."""
 
     AT_ONCE = "at once"
     NEXT_CONVERSATION = "for conversations that are opened later"
@@ -52,19 +51,17 @@ EFFECTS = {
     "sandbox.plugins": Effect.NEXT_START,
     "screen": Effect.NEXT_START,
 }
-"""By field, else by section; whatever is not here counts for the conversations that are opened later."""
-
-
+"""By field, else by section; any other setting takes effect for conversations that are opened later."""
 BY_ENVIRONMENT = "The environment variable {name} overrides the file. Unset it and restart."
 BY_OPTION = "The command-line option {name} overrides the file. Restart without it."
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One field with what is known of it."""
+    """One field."""
 
     name: str
-    """As `agent.confirm`."""
+    """The full name, such as `agent.confirm`."""
     help: str
     kind: Kind
     value: Any
@@ -73,13 +70,13 @@ class Setting:
     effect: Effect
     choices: tuple[str, ...] = ()
     optional: bool = False
-    """Whether it may be without a value."""
+    """Whether it may be unset."""
     bounds: str = ""
-    """Which numbers are allowed, for people; empty where all are."""
+    """The allowed numbers, as text for the user; empty if all are."""
 
     @property
     def section(self) -> str:
-        """The section that it lies in; empty for those on top."""
+        """Its section; empty for the fields at the top."""
         return self.name.rpartition(".")[0]
 
     @property
@@ -89,18 +86,18 @@ class Setting:
 
     @property
     def text(self) -> str:
-        """The value as it is written in the environment, or in a field of the screen."""
+        """The value as text for the screen and the environment."""
         return as_text(self.value)
 
     @property
     def fixed(self) -> str:
-        """Why it cannot be changed in the file with any effect; empty where it can."""
-        said, name = self.fixed_by
-        return said.format(name=name)
+        """Why a change of the file has no effect; empty if it has."""
+        reason, name = self.fixed_by
+        return reason.format(name=name)
 
     @property
     def fixed_by(self) -> tuple[str, str]:
-        """The sentence of `fixed` with a place for the name, and the name of what sets it."""
+        """The text of `fixed` with a placeholder, and the name of the variable or option."""
         if self.origin is Origin.ENVIRONMENT:
             short = f" or HANDLOOM_{self.name.upper()}" if self.name in ("model", "runtime") else ""
             variable = PREFIX + self.name.upper().replace(".", "__")
@@ -110,24 +107,23 @@ class Setting:
         return "", ""
 
 
-class SettingsBook:
-    """The settings of one start, to be read and changed."""
+class EditableSettings:
+    """The settings of one process."""
 
     def __init__(self, home: Path, environ: Mapping[str, str], options: Mapping[str, Any]) -> None:
         """`options` are those of the command line, as `core.settings.config.load` takes them."""
         self._home, self._environ, self._options = home, environ, options
 
     def read(self) -> tuple[Settings, list[Setting]]:
-        """The settings as the places say now, and each field in the model's order. Raises ConfigurationError."""
+        """Load the settings, and return each field in the model's order. Raises ConfigurationError."""
         settings = load(self._home, self._environ, **self._options)
-        said = layers(self._home, self._environ, **self._options)
-        return settings, [_setting(name, info, settings, said) for name, info in fields(Settings)]
+        by_origin = layers(self._home, self._environ, **self._options)
+        return settings, [_setting(name, info, settings, by_origin) for name, info in fields(Settings)]
 
     def change(self, name: str, text: str | bool) -> tuple[Settings, list[Setting]]:
-        """Put a value into the file and answer as `read`; an empty text where that is no value takes it out.
-        A list comes as text with commas.
+        """Save a value and return like `read`. A list is text with commas; an empty text may reset the field.
 
-        Raises ConfigurationError with what is wrong with the value; then nothing is changed.
+        Raises ConfigurationError for an invalid value; then nothing is changed.
         """
         if text == "" and empty_is_default(name):
             return self.reset(name)
@@ -136,53 +132,51 @@ class SettingsBook:
         return self.read()
 
     def reset(self, name: str) -> tuple[Settings, list[Setting]]:
-        """Take a field out of the file, so that its default counts. Answers as `read`."""
+        """Remove a field from the file, so that its default applies. Returns like `read`."""
         save_settings(self._home, {name: None})
         return self.read()
 
 
 def fields(model: type[BaseModel], above: str = "") -> list[tuple[str, FieldInfo]]:
-    """Every field that holds a value, by its full name, in the model's order; sections with names of the user's own
-    are not among them."""
+    """Return every field with a value by its full name, in the model's order, without sections named by the user."""
     return _fields(model.model_fields, above)
 
 
 def _fields(infos: Mapping[str, FieldInfo], above: str) -> list[tuple[str, FieldInfo]]:
     found = []
     for name, info in infos.items():
-        below = _section_of(info)
         if get_origin(info.annotation) is dict:
-            continue  # tables with names of the user's own are written in the file
-        if below is not None:
-            found += _fields(below, f"{above}{name}.")
-        elif get_origin(info.annotation) is not dict:  # names of the user's own, each with a section in the file
+            continue  # sections named by the user are edited in the file
+        if (section := _section_of(info)) is not None:
+            found += _fields(section, f"{above}{name}.")
+        else:
             found.append((above + name, info))
     return found
 
 
 def _section_of(info: FieldInfo) -> Mapping[str, FieldInfo] | None:
-    """The fields of a section; None for a field that holds a value. The screen's section is a plain dataclass."""
-    below = info.annotation
-    if isinstance(below, type) and issubclass(below, BaseModel):
-        return below.model_fields
-    if isinstance(below, type) and is_dataclass(below):
-        return _of_dataclass(below)
+    """Return the fields of a section; None for a field with a value. The screen's section is a plain dataclass."""
+    section = info.annotation
+    if isinstance(section, type) and issubclass(section, BaseModel):
+        return section.model_fields
+    if isinstance(section, type) and is_dataclass(section):
+        return _dataclass_fields(section)
     return None
 
 
 @cache
-def _of_dataclass(below: type) -> Mapping[str, FieldInfo]:
-    """What pydantic makes of a dataclass of the standard library, with the help that stands under its fields."""
-    made: Any = checked_dataclass(below, frozen=True)
-    fields: Mapping[str, FieldInfo] = made.__pydantic_fields__
-    said = TypeAdapter(below).json_schema()["properties"]
+def _dataclass_fields(section: type) -> Mapping[str, FieldInfo]:
+    """Return the fields of a dataclass as pydantic's, with their docstrings as help."""
+    checked: Any = checked_dataclass(section, frozen=True)
+    fields: Mapping[str, FieldInfo] = checked.__pydantic_fields__
+    properties = TypeAdapter(section).json_schema()["properties"]
     for name, info in fields.items():
-        info.description = said[name].get("description")
+        info.description = properties[name].get("description")
     return fields
 
 
 def sections() -> dict[str, str]:
-    """What each section is about, by its name; the fields on top have the empty one."""
+    """Return the description of each section by its name, which is empty for the fields at the top."""
     about = {"": "The most common settings."}
     for name, info in Settings.model_fields.items():
         if _section_of(info) is not None:
@@ -191,14 +185,14 @@ def sections() -> dict[str, str]:
 
 
 def empty_is_default(name: str) -> bool:
-    """Whether an empty text stands for the default of a field; else it is a text or a list like any other."""
+    """Return whether an empty text resets a field; otherwise it is a value."""
     info = dict(fields(Settings))[name]
     kind, (_, optional) = kind_of(info), _alternatives(info.annotation)
     return kind is not Kind.LIST and (optional or kind is not Kind.TEXT)
 
 
 def checked(name: str, value: str | bool) -> Any:
-    """The value as the file holds it. Raises ConfigurationError with what is wrong, for people."""
+    """Return the value for the file. Raises ConfigurationError if it is invalid."""
     *above, field = name.split(".")
     tree: dict[str, Any] = {field: value}
     for section in reversed(above):
@@ -206,12 +200,13 @@ def checked(name: str, value: str | bool) -> Any:
     try:
         settings = Settings.model_validate(tree)
     except ValidationError as error:
-        raise ConfigurationError(_told(error)) from error
+        message = error.errors()[0]["msg"]
+        raise ConfigurationError(f"{message[:1].upper()}{message[1:]}.") from error
     return _for_file(_value_of(settings, name))
 
 
 def kind_of(info: FieldInfo) -> Kind:
-    """How a field is filled in."""
+    """Return the kind of a field."""
     (bare, *others), _ = _alternatives(info.annotation)
     if others:
         return Kind.TEXT
@@ -223,7 +218,7 @@ def kind_of(info: FieldInfo) -> Kind:
 
 
 def as_text(value: Any) -> str:
-    """A value as people write it."""
+    """Return a value as text."""
     if value is None:
         return ""
     if isinstance(value, bool):
@@ -235,9 +230,9 @@ def as_text(value: Any) -> str:
     return f"{value:g}" if isinstance(value, float) and abs(value) < 1e6 else str(value)
 
 
-def _setting(name: str, info: FieldInfo, settings: Settings, said: Mapping[Origin, Mapping[str, Any]]) -> Setting:
+def _setting(name: str, info: FieldInfo, settings: Settings, by_origin: Mapping[Origin, Mapping[str, Any]]) -> Setting:
     (bare, *_), optional = _alternatives(info.annotation)
-    places = [origin for origin, layer in said.items() if _says(layer, name)]
+    origins = [origin for origin, layer in by_origin.items() if _contains(layer, name)]
     section = name.partition(".")[0]
     return Setting(
         name=name,
@@ -245,7 +240,7 @@ def _setting(name: str, info: FieldInfo, settings: Settings, said: Mapping[Origi
         kind=kind_of(info),
         value=_value_of(settings, name),
         default=info.get_default(),
-        origin=places[-1] if places else Origin.DEFAULT,
+        origin=origins[-1] if origins else Origin.DEFAULT,
         effect=EFFECTS.get(name, EFFECTS.get(section, Effect.NEXT_CONVERSATION)),
         choices=_choices_of(bare),
         optional=optional,
@@ -254,7 +249,7 @@ def _setting(name: str, info: FieldInfo, settings: Settings, said: Mapping[Origi
 
 
 def _alternatives(annotation: Any) -> tuple[list[Any], bool]:
-    """The types that a value may have, bare of what is annotated, and whether it may be None."""
+    """Return the types of a field without their annotations, and whether it may be None."""
     if get_origin(annotation) in (Union, types.UnionType):
         kinds, optional = [], False
         for part in get_args(annotation):
@@ -286,7 +281,7 @@ def _bounds(info: FieldInfo) -> str:
     return ", ".join(parts)
 
 
-def _says(layer: Mapping[str, Any], name: str) -> bool:
+def _contains(layer: Mapping[str, Any], name: str) -> bool:
     *above, field = name.split(".")
     below: Any = layer
     for section in above:
@@ -302,15 +297,9 @@ def _value_of(settings: Settings, name: str) -> Any:
 
 
 def _for_file(value: Any) -> Any:
-    """As TOML knows it."""
+    """Convert a value to a type of TOML."""
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, (tuple, list)):
         return [str(part) for part in value]
     return str(value) if isinstance(value, Path) else value
-
-
-def _told(error: ValidationError) -> str:
-    """The first thing that is wrong, without the words of the library around it."""
-    message = error.errors()[0]["msg"]
-    return message[:1].upper() + message[1:] + "."

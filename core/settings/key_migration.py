@@ -1,13 +1,11 @@
-"""Keys that stand in config.toml, moved into the vault: the file keeps the name of the secret in `key_env`.
+"""Moves keys from config.toml into the vault. The file keeps the name of the secret in `key_env`.
 
-First all values are kept, then the file is written anew, so that none is ever lost. Blocks.
+All values are stored before the file is replaced, so that none is lost. Blocks.
 """
 
 from __future__ import annotations
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from typing import Any
 from core.errors import ConfigurationError
 from core.home import CONFIG
 from core.llm.providers import key_variables_of
-from core.regular_files import read_text
+from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name
 from core.secrets.token_patterns import certain
 from core.secrets.vault import Vault
@@ -25,12 +23,12 @@ _WITH_KEY_ENV = re.compile(r"models\.[^.]+|mcp\.servers\.[^.]+|remote")
 
 
 def keys_in(home: Path) -> list[str]:
-    """The settings of the user's file that hold a key. Raises ConfigurationError."""
+    """Return the settings of the user's file that contain a key. Raises ConfigurationError."""
     return [f"{section}.{field}".lstrip(".") for _, section, field, _ in _found(_document(home / CONFIG))]
 
 
 def adopt(home: Path, vault: Vault) -> list[tuple[str, str]]:
-    """Move every key; the settings that held one, and the secrets that do now. Raises ConfigurationError."""
+    """Move every key, and return each setting with the name of its secret. Raises ConfigurationError."""
     import tomlkit  # on first use: a start does not need it
 
     file = home / CONFIG
@@ -46,11 +44,9 @@ def adopt(home: Path, vault: Vault) -> list[tuple[str, str]]:
         moved.append((setting, name))
     if moved:
         try:
-            with tempfile.NamedTemporaryFile("w", dir=home, delete=False, encoding="utf-8") as new:  # 0600 by itself
-                new.write(tomlkit.dumps(document))
-            os.replace(new.name, file)
+            write_private(file, tomlkit.dumps(document))
         except OSError as error:
-            raise ConfigurationError(f"{file} cannot be written: {error.strerror}. It still holds the keys.") from None
+            raise ConfigurationError(f"{file} cannot be written: {error.strerror}. The keys are still there.") from None
     return moved
 
 
@@ -66,7 +62,7 @@ def _document(file: Path) -> Any:
 
 
 def _found(table: Any, section: str = "") -> Iterator[tuple[Any, str, str, str]]:
-    """(table, its name, field, value) of each setting that holds a key."""
+    """Yield (table, its name, field, value) of each setting that contains a key."""
     for field, value in table.items():
         if isinstance(value, dict):
             yield from _found(value, f"{section}.{field}".lstrip("."))
@@ -75,6 +71,6 @@ def _found(table: Any, section: str = "") -> Iterator[tuple[Any, str, str, str]]
 
 
 def _name_for(section: str, field: str) -> str:
-    """A secret's name for a setting, such as MODELS_FAST_API_KEY."""
+    """Return the name of the secret for a setting, such as MODELS_FAST_API_KEY."""
     name = re.sub(r"[^A-Z0-9]+", "_", f"{section}_{field}".upper()).strip("_")
     return name[:64] if is_secret_name(name) else f"{name[:60]}_KEY"

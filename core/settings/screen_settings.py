@@ -1,8 +1,8 @@
-"""The settings of the screen, declared once for two readers.
+"""The settings of the screen, declared once and read twice.
 
-The first frame is drawn before pydantic is there, so it reads them with `read`, which takes what is right and leaves
-the default where something is wrong. `core.settings.config.load` reads the same declaration strictly a moment later and
-says what is wrong, as for every other setting. Standard library only.
+The first frame is drawn before pydantic is loaded, so it uses `read`, which replaces invalid values by defaults.
+`core.settings.config.load` reads the same declaration strictly a moment later and reports errors, as for every other
+setting. Standard library only.
 """
 
 from __future__ import annotations
@@ -52,27 +52,23 @@ class ScreenSettings:
 
 
 def read(home: Path, environ: Mapping[str, str]) -> ScreenSettings:
-    """The settings as far as they are right: from the environment, else the user's file, else the default."""
+    """Read the valid settings: from the environment, else the user's file, else the default."""
     try:
         section = tomllib.loads(read_text(home / CONFIG)).get("screen")
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError):
-        section = None  # `core.settings.config.load` says what is wrong with the file
+        section = None  # `core.settings.config.load` reports it
     found: dict[str, Any] = dict(section) if isinstance(section, dict) else {}
     found |= {name[len(PREFIX) :].lower(): value for name, value in environ.items() if name.startswith(PREFIX)}
     kinds = get_type_hints(ScreenSettings)
-    taken = {}
-    for field in fields(ScreenSettings):
-        value = _taken(found.get(field.name), kinds[field.name])
-        if value is not None:
-            taken[field.name] = value
-    return ScreenSettings(**taken)
+    values = {field.name: _parse(found.get(field.name), kinds[field.name]) for field in fields(ScreenSettings)}
+    return ScreenSettings(**{name: value for name, value in values.items() if value is not None})
 
 
 _BOOLEANS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 
 
-def _taken(value: Any, kind: Any) -> Any:
-    """The value as its field wants it; None where it is no such value."""
+def _parse(value: Any, kind: Any) -> Any:
+    """Convert a value to the type of its field; None if it is invalid."""
     if get_origin(kind) is Literal:
         return value if value in get_args(kind) else None
     if kind is bool:

@@ -1,6 +1,6 @@
 """The user trusts everything that a folder brings, or revokes that.
 
-The consent to a project's agents and servers is stored with them (`core.agent.agent_files`, `core.mcp.agreements`).
+The consent to a project's agents and servers is stored with them (`core.agent.agent_files`, `core.mcp.approvals`).
 Trust in the folder covers those that were shown with it, as they were then.
 """
 
@@ -13,11 +13,10 @@ from pathlib import Path
 
 from core.agent.agent_files import PROJECT_FOLDER, AgentFile, AllowedAgents, read_project
 from core.agent.registry import AgentKind
-from core.mcp.agreements import Agreements
+from core.mcp.approvals import Approvals
 from core.mcp.server_definitions import ServerSpec, of_project
-from core.mcp.server_status import ServerState
-from core.mcp.supervisor import Supervisor
-from core.memory.library import Gathered, Own, gather
+from core.mcp.supervisor import ServerState, Supervisor
+from core.memory.library import Gathered, UserFolders, gather
 from core.trust.folder_survey import Kind, Piece, survey_project
 from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy, TrustState
 
@@ -25,12 +24,12 @@ from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy, TrustState
 class FolderTrust:
     """The trusted folders of one home. Its methods do not wait for servers."""
 
-    def __init__(self, home: Path, own: Own, gate: TrustPolicy, mcp: Supervisor | None = None) -> None:
+    def __init__(self, home: Path, own: UserFolders, gate: TrustPolicy, mcp: Supervisor | None = None) -> None:
         self._own = own
         self._gate = gate
         self._mcp = mcp
         self._allowed = AllowedAgents(home)
-        self._agreements = Agreements(home)
+        self._approvals = Approvals(home)
 
     async def look(self, folder: str, along: Sequence[str] = ()) -> TrustState:
         """What a folder brings, and what of it is trusted; `along` are folders in it that count too. Never raises."""
@@ -67,10 +66,10 @@ class FolderTrust:
         if not shown.survey.of(Kind.MCP) or not self._is_as_shown(folder, shown):
             return []
         servers, _ = of_project(folder)
-        waiting = [spec for spec in servers if not self._agreements.agreed(spec)]
+        waiting = [spec for spec in servers if not self._approvals.is_approved(spec)]
         if self._mcp is None:
             for spec in waiting:
-                self._agreements.agree(spec)
+                self._approvals.approve(spec)
         return [] if self._mcp is None else self._agree_to_idle(waiting)
 
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
@@ -83,7 +82,7 @@ class FolderTrust:
         ]  # fmt: skip
         for spec in waiting:
             if spec not in standing:
-                self._agreements.agree(spec)
+                self._approvals.approve(spec)
         return standing
 
     def _is_as_shown(self, folder: str, shown: TrustState) -> bool:
@@ -121,7 +120,7 @@ class FolderTrust:
         names = {folder, str(Path(folder).expanduser().absolute()), os.path.realpath(folder)}
         for name in names:
             self._allowed.forget_below(name)
-            self._agreements.forget_folder(name)
+            self._approvals.forget_folder(name)
         return self._gate.store.revoke(os.path.realpath(folder))
 
     def folders(self) -> dict[str, int]:

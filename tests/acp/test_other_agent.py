@@ -126,11 +126,7 @@ class TestOurOwn:
             assert state_of(session) is AgentState.AWAITING_USER_INPUT
         assert (tmp_path / "folder" / "made").read_text("utf-8") == "first\n"
         text = said(events)
-        assert (
-            text.index("I look.")
-            < text.index("a tool of its own (execute, completed): echo first")
-            < text.index("Ready.")
-        )
+        assert text.index("I look.") < text.index("used a tool (execute, completed): echo first") < text.index("Ready.")
         assert text.rstrip().endswith("All is done.")
         assert "I look." in "".join(streamed)
         assert session.state.metrics.accumulated_cost is None

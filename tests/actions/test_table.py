@@ -20,7 +20,7 @@ from core.events import (
     MCPObservation,
     Observation,
 )
-from core.memory.past_conversations import Past
+from core.memory.past_conversations import PastConversations
 from core.store.event_store import EventStore
 from tests.doubles import ScriptedRuntime, ignore
 
@@ -28,7 +28,7 @@ LOOK = MCPAction(name=RECALL_TOOL, arguments={"query": "the build"})
 DELEGATE, OTHER, COMMAND = AgentDelegateAction(agent="A"), MCPAction(name="other"), CmdRunAction(command=RECALL_TOOL)
 
 
-class Scripted(Past):
+class Scripted(PastConversations):
     """Answers with the query, or fails."""
 
     fails = False
@@ -65,7 +65,7 @@ def past(tmp_path: Path) -> Scripted:
     ],
     ids=str,
 )
-async def test_each_action_has_one_handler(past: Past, action: Action, place: Place, content: str) -> None:
+async def test_each_action_has_one_handler(past: PastConversations, action: Action, place: Place, content: str) -> None:
     runtime = ScriptedRuntime()
     row = ActionTable(runtime, delegate, cast("Any", Servers()), past).row_of(action)
     assert row.place is place

@@ -10,7 +10,7 @@ from core.agent.tool_agent import with_reasoning_blocks
 from core.agent.tools import CODEACT_TOOLS
 from core.events import Envelope, ErrorObservation, Event, EventSource, LLMMetrics, MessageAction, TokenUsage
 from core.events.actions import reasoning_of
-from core.llm.reasoning_blocks import Thoughts, sent_back
+from core.llm.call import ThinkingBlocks, with_thinking_blocks
 from core.memory.conversation_memory import build_messages
 from core.protocols import LLMResponse, ToolCall
 from core.secrets import PLACEHOLDER
@@ -76,24 +76,27 @@ class TestWhoTakesThem:
     def test_signing_provider_gets_blocks_while_reasoning(self) -> None:
         messages = [USER, self.thinking, self.result]
         for name in (CLAUDE, "bedrock/us.anthropic.claude-x", "vertex_ai/claude-x"):
-            assert sent_back(messages, name, "high") == (messages, True)
-        assert sent_back(messages, CLAUDE, "none") == ([USER, self.plain, self.result], True)
+            assert with_thinking_blocks(messages, name, "high") == (messages, True)
+        assert with_thinking_blocks(messages, CLAUDE, "none") == ([USER, self.plain, self.result], True)
 
     def test_other_providers_get_no_blocks(self) -> None:
         for name in ("openai/test", "gemini/x", "openrouter/anthropic/claude-x", "deepseek/x"):
-            assert sent_back([USER, self.thinking, self.result], name, "high") == (
+            assert with_thinking_blocks([USER, self.thinking, self.result], name, "high") == (
                 [USER, self.plain, self.result],
                 True,
             )
 
     def test_call_without_blocks_disables_reasoning_until_the_next_message(self) -> None:
         messages = [USER, self.thinking, self.result, self.plain, self.result]
-        assert sent_back(messages, CLAUDE, "high") == ([USER, self.plain, self.result, self.plain, self.result], False)
-        assert sent_back([*messages, USER], CLAUDE, "high") == ([*messages, USER], True)
+        assert with_thinking_blocks(messages, CLAUDE, "high") == (
+            [USER, self.plain, self.result, self.plain, self.result],
+            False,
+        )
+        assert with_thinking_blocks([*messages, USER], CLAUDE, "high") == ([*messages, USER], True)
 
 
 def test_streamed_blocks_are_joined_and_incomplete_ones_dropped() -> None:
-    thoughts = Thoughts()
+    thoughts = ThinkingBlocks()
     pieces: list[Any] = [
         [{"type": "thinking", "thinking": "I ", "signature": ""}],
         [{"type": "thinking", "thinking": "look."}],
@@ -104,9 +107,9 @@ def test_streamed_blocks_are_joined_and_incomplete_ones_dropped() -> None:
         ["no block"],
     ]
     assert sum(map(thoughts.add, pieces)) == len("I look.s1xxThen.")
-    assert thoughts.signed() == []
+    assert thoughts.complete() == []
     thoughts.add([{"type": "thinking", "thinking": "", "signature": "s2"}])
-    assert thoughts.signed() == [
+    assert thoughts.complete() == [
         {"type": "thinking", "thinking": "I look.", "signature": "s1"},
         {"type": "redacted_thinking", "data": "xx"},
         {"type": "thinking", "thinking": "Then.", "signature": "s2"},

@@ -16,7 +16,7 @@ from core.agent.tools import OUR_TOOLS, Tool
 from core.agent.tools.control import DELEGATE
 from core.errors import ConfigurationError, ConsentError, ModelError
 from core.events import LLMMetrics
-from core.llm.no_model import NoModel
+from core.llm.registry import NoModel
 from core.plugin_requirements import PluginRequirement
 
 REVIEWER = """---

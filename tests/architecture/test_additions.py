@@ -12,8 +12,6 @@ from pydantic import BaseModel
 from core.agent.tools import CODEACT_TOOLS
 from core.events import Action
 from core.llm.settings import LLMSettings, NamedModel
-from core.memory.condensers.settings import CondenserSettings
-from core.memory.settings import MemorySettings
 from core.settings.config import (
     AgentSettings,
     ConversationSettings,
@@ -24,9 +22,15 @@ from core.settings.config import (
     SecretSettings,
     Settings,
 )
-from core.settings.mcp_settings import MCPServerSettings, MCPSettings
 from core.settings.screen_settings import ScreenSettings
-from core.settings.security_settings import SecuritySettings, TrustSettings
+from core.settings.sections import (
+    CondenserSettings,
+    MCPServerSettings,
+    MCPSettings,
+    MemorySettings,
+    SecuritySettings,
+    TrustSettings,
+)
 from runtime.server.action_executor import ActionExecutor, Table, TaskList
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files

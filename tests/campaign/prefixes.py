@@ -32,9 +32,9 @@ from core.events import (
     envelope_to_dict,
 )
 from core.memory.condensers.condenser import context_limit
-from core.memory.condensers.settings import CondenserSettings
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
+from core.settings.sections import CondenserSettings
 from core.snapshots.state_snapshots import is_storable, state_from_json, state_to_json
 from core.store.event_store import EventStore
 from core.store.writer import Draft

@@ -47,7 +47,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.token_estimate import ContextLimit
+from core.memory.context_events import ContextLimit
 from core.undo.reverted import undone_spans
 
 PRICE = 0.1

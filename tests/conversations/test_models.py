@@ -72,7 +72,7 @@ async def test_recorded_conversation_replays_without_the_model(tmp_path: Path) -
 async def test_recording_over_an_existing_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("mine")
     async with house(tmp_path, llm={"record": str(tmp_path / "c")}) as manager:
-        with pytest.raises(ConfigurationError, match="a record does not write over a file"):
+        with pytest.raises(ConfigurationError, match="is not overwritten"):
             await manager.create(workspace=str(tmp_path), model=write_script(tmp_path, ONE_STEP))
         assert await manager.list() == []
 
@@ -84,7 +84,7 @@ async def test_fallback_model_answers_with_a_notice(tmp_path: Path) -> None:
         session = await manager.create(workspace=str(tmp_path), model="main")
         told = await work(session)
         assert session.state.agent_state is AgentState.FINISHED
-        assert told[0].startswith("main failed; spare answers instead. The provider failed, on every try.")
+        assert told[0].startswith("main failed; spare answers instead. The provider failed, on every attempt.")
         assert session.active_model.name == "main"
 
 
@@ -97,7 +97,7 @@ async def test_switched_model_gives_the_next_answer(tmp_path: Path) -> None:
         await session.active_model.switch("second")
         await work(session, "on")
         assert (await said(session))[1::2] == ["One speaks.", "Two speaks."]
-        with pytest.raises(ConfigurationError, match="is no model's name"):
+        with pytest.raises(ConfigurationError, match="is not a model name"):
             await session.active_model.switch("third")
         assert session.active_model.name == "second"
         (info,) = await manager.list()

@@ -42,8 +42,8 @@ from core.hooks.hooks import (
     Hooks,
     run_on_host,
 )
-from core.memory.library import Gathered, Own
-from core.memory.recall import Recollection
+from core.memory.library import Gathered, UserFolders
+from core.memory.memory import Memory
 from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import SandboxSettings, Settings
@@ -226,10 +226,10 @@ class Walled(ScriptedRuntime):
     isolation = "docker"
 
 
-class Unreadable(Recollection):
+class Unreadable(Memory):
     """Cannot be asked, because the store is gone."""
 
-    async def look(self, *, tells: bool = True) -> Gathered:
+    async def look(self, *, reports: bool = True) -> Gathered:
         raise StoreError("The store is gone.")
 
 
@@ -246,7 +246,7 @@ async def alone(
     scripts: str = "always",
     runtime: ScriptedRuntime | None = None,
     ready: Callable[[], Awaitable[None]] = at_once,
-    kind: type[Recollection] = Recollection,
+    kind: type[Memory] = Memory,
     is_known: bool = True,
 ) -> AsyncIterator[tuple[Hooks, list[tuple[str, str, str]]]]:
     """The hooks of such files, and what is told. A project's are carried out by `runtime`."""
@@ -260,20 +260,18 @@ async def alone(
     gate.store.give(standing.survey.folder, standing.waiting)
     runtime, frames, now = runtime or ScriptedRuntime(ended(0)), Frames(), datetime.now(UTC)
     async with opened_stream(tmp_path / "store") as stream:
-        recollection = kind(
-            own=Own(home) if is_known else None,
-            gate=gate,
+        memory = kind(
+            own=UserFolders(home) if is_known else None,
+            policy=gate,
             info=ConversationInfo("c", "", str(workspace), "m", now, now, 0),
             runtime=runtime,
             stream=stream,
             frames=frames,
             secrets=dict,
-            completed=unchanged,
+            add_facts=unchanged,
         )
         settings = SandboxSettings.model_validate({"run_repository_scripts": scripts})
-        hooks = Hooks(
-            recollection=recollection, settings=settings, runtime=runtime, stream=stream, frames=frames, ready=ready
-        )
+        hooks = Hooks(memory=memory, settings=settings, runtime=runtime, stream=stream, frames=frames, ready=ready)
         yield hooks, heard(frames)
 
 
@@ -401,8 +399,8 @@ async def test_without_actions_only_user_hooks_run_at_the_end(tmp_path: Path) ->
         assert (asked(runtime), (tmp_path / "own").read_text()) == ([], "end\n")
 
 
-@pytest.mark.parametrize(("kind", "is_known"), [(Unreadable, True), (Recollection, False)])
-async def test_work_goes_on_if_hooks_cannot_be_loaded(tmp_path: Path, kind: type[Recollection], is_known: bool) -> None:
+@pytest.mark.parametrize(("kind", "is_known"), [(Unreadable, True), (Memory, False)])
+async def test_work_goes_on_if_hooks_cannot_be_loaded(tmp_path: Path, kind: type[Memory], is_known: bool) -> None:
     own = "".join(hook(event, f"touch {tmp_path}/ran") for event in ("conversation_start", "conversation_end"))
     async with alone(tmp_path, own, kind=kind, is_known=is_known) as (hooks, told):
         await hooks.begin()

@@ -159,7 +159,7 @@ class TestEnds:
     def test_a_model_that_fails_for_good_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))
         assert done.status == 1
-        assert "The provider failed, on every try." in done.err
+        assert "The provider failed, on every attempt." in done.err
 
     def test_nonsense_from_the_model_is_answered_and_the_work_goes_on(self, handloom: Handloom, tmp_path: Path) -> None:
         nonsense: list[dict[str, Any]] = [
@@ -209,7 +209,7 @@ class TestWrongUse:
     @pytest.mark.parametrize(
         ("model", "said"),
         [
-            ("gpt", "is no model's name"),
+            ("gpt", "is not a model name"),
             ("nobody/gpt", "Known providers"),
             ("openai/gpt-x", "OPENAI_API_KEY is not set"),
             ("scripted:", "needs the name of a script"),

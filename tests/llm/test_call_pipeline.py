@@ -7,8 +7,7 @@ from pathlib import Path
 
 from core.errors import ModelError, ModelErrorKind
 from core.llm.call_pipeline import ORDER, CallPipeline
-from core.llm.cassette import Scrubber
-from core.llm.cassette_recorder import RecordCalls, Recorder
+from core.llm.cassette import RecordCalls, Recorder, Scrubber
 from core.llm.inline_images import LOST, InlineImages
 from core.llm.prompted_tools import PromptedTools
 from core.llm.router import Helpers, Router

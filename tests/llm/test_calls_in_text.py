@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.tools import CODEACT_TOOLS
-from core.llm.prompted_tools import STOP, calls_of, in_words
+from core.llm.prompted_tools import STOP, with_parsed_call, without_tools
 from core.protocols import LLMRequest, LLMResponse
 
 TOOLS = [tool.schema() for tool in CODEACT_TOOLS]
@@ -19,7 +19,7 @@ SYSTEM = {"role": "system", "content": "Be good."}
 
 def called(text: str, finish_reason: str = "stop") -> tuple[str, str, Any]:
     """The words before the call, its name, and its arguments: parsed, or as text where they are no JSON."""
-    response = calls_of(LLMResponse("r", text, finish_reason=finish_reason), TOOLS)
+    response = with_parsed_call(LLMResponse("r", text, finish_reason=finish_reason), TOOLS)
     (call,) = response.tool_calls
     try:
         return response.text, call.name, json.loads(call.arguments)
@@ -80,7 +80,7 @@ def test_what_was_cut_off_or_cannot_be_read_gives_no_arguments(text: str, reason
 
 def test_words_alone_stay_words() -> None:
     response = LLMResponse("r", "a < b, and that is that.")
-    assert calls_of(response, TOOLS) is response
+    assert with_parsed_call(response, TOOLS) is response
 
 
 def test_a_list_is_read_from_json() -> None:
@@ -99,7 +99,7 @@ def test_a_request_without_tools_has_them_in_words_and_one_speaker_after_the_oth
         {"role": "user", "content": picture},
         {"role": "assistant", "content": "Seen."},
     ]
-    request = in_words(LLMRequest(messages, TOOLS, "last", 3))
+    request = without_tools(LLMRequest(messages, TOOLS, "last", 3))
     assert (request.tools, request.stop, request.last_observation, request.answers_forgotten) == (
         (),
         (STOP,),
@@ -125,9 +125,9 @@ def test_a_request_without_tools_has_them_in_words_and_one_speaker_after_the_oth
 
 def test_what_stands_before_the_last_answer_stays_as_it_was_so_that_it_can_be_cached() -> None:
     messages = [SYSTEM, {"role": "user", "content": "Go."}, answer(("a", "think", {"thought": "x"}))]
-    before = in_words(LLMRequest(messages, TOOLS)).messages
+    before = without_tools(LLMRequest(messages, TOOLS)).messages
     messages += [result("a", "think", "Logged."), {"role": "assistant", "content": "Done."}]
-    assert list(in_words(LLMRequest(messages, TOOLS)).messages[:3]) == list(before)
+    assert list(without_tools(LLMRequest(messages, TOOLS)).messages[:3]) == list(before)
 
 
 values = st.text(st.characters(codec="utf-8"), max_size=60).filter(
@@ -138,7 +138,7 @@ values = st.text(st.characters(codec="utf-8"), max_size=60).filter(
 @given(st.dictionaries(st.sampled_from(["command", "cwd", "x-1"]), values, max_size=3), st.booleans())
 def test_what_is_written_of_a_call_is_read_back(arguments: dict[str, str], stopped: bool) -> None:
     messages = [SYSTEM, answer(("a", "execute_bash", arguments), text="Now.")]
-    text = in_words(LLMRequest(messages, TOOLS)).messages[1]["content"]
+    text = without_tools(LLMRequest(messages, TOOLS)).messages[1]["content"]
     text = text.partition(STOP)[0] if stopped else text
     assert called(text) == ("Now.", "execute_bash", arguments)
 
@@ -148,6 +148,6 @@ pieces = ["<function=", "execute_bash", ">", "<parameter=", "command", "</parame
 
 @given(st.lists(st.sampled_from([*pieces, "x", "\x1b", "\ud800"]), max_size=25).map("".join))
 def test_whatever_is_written_makes_at_most_one_call(text: str) -> None:
-    response = calls_of(LLMResponse("r", text), TOOLS)
+    response = with_parsed_call(LLMResponse("r", text), TOOLS)
     assert len(response.tool_calls) <= 1
     assert all(call.id == "" for call in response.tool_calls)

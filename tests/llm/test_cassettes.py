@@ -16,9 +16,7 @@ from hypothesis import strategies as st
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta, TokenUsage
 from core.llm.call_pipeline import CallPipeline
-from core.llm.cassette import Scrubber, load_cassette
-from core.llm.cassette_model import CassetteLLM
-from core.llm.cassette_recorder import RECORD_STATUS, Recorder
+from core.llm.cassette import RECORD_STATUS, CassetteLLM, Recorder, Scrubber, load_cassette
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse, ToolCall
 
 SECRET = "s3cret-value-0123456789"
@@ -193,7 +191,7 @@ async def test_strict_a_request_that_differs_is_told_with_the_place(
     await record(tmp_path / "c", [(FIRST, LOOK)])
     text = await difference(player(tmp_path / "c"), request_)
     assert text.startswith(f"Request 1 of {tmp_path / 'c'} differs from what was recorded: {told}")
-    assert "Record it anew with --record" in text
+    assert "Record it again with --record" in text
 
 
 async def test_strict_the_order_counts_and_an_end_is_an_end(tmp_path: Path) -> None:
@@ -202,7 +200,7 @@ async def test_strict_the_order_counts_and_an_end_is_an_end(tmp_path: Path) -> N
     await play(llm, FIRST)
     assert "differs" in await difference(llm, FIRST)
     await play(llm, SECOND)
-    assert "has been played" in await difference(llm, asks(*SECOND.messages[1:], answered("Done."), said("more")))
+    assert "have been played" in await difference(llm, asks(*SECOND.messages[1:], answered("Done."), said("more")))
 
 
 async def test_loose_an_equal_conversation_gets_its_answer_in_any_order(tmp_path: Path) -> None:
@@ -217,7 +215,7 @@ async def test_loose_an_equal_conversation_gets_its_answer_in_any_order(tmp_path
 
 async def test_a_record_does_not_write_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("mine")
-    with pytest.raises(ConfigurationError, match=r"exists, and a record does not write over a file\. Give --record"):
+    with pytest.raises(ConfigurationError, match=r"exists and is not overwritten\. Give --record"):
         Recorder(tmp_path / "c", "m")
     assert (tmp_path / "c").read_text() == "mine"
     with pytest.raises(ConfigurationError, match="cannot be written"):
@@ -241,14 +239,14 @@ async def test_where_the_record_cannot_be_written_the_work_goes_on_and_that_is_t
 
 HEADER = '{"cassette": 1}\n'
 HOSTILE = [
-    ("", "line 1: no JSON"),
-    ("\x00\x01", "line 1: no JSON"),
+    ("", "line 1: not JSON"),
+    ("\x00\x01", "line 1: not JSON"),
     ("[]", "line 1, the whole line"),
     ('{"cassette": 2}', "line 1, cassette: Input should be 1"),
     ('{"cassette": 1, "run": "rm"}', "line 1, run: Extra inputs"),
-    (HEADER, "nothing is recorded in it"),
-    (HEADER + "{", "line 2: no JSON: .* in column"),
-    (HEADER + "[" * 100_000, "line 2: (nested too deep|no JSON)"),
+    (HEADER, "has no exchanges"),
+    (HEADER + "{", "line 2: not JSON: .* in column"),
+    (HEADER + "[" * 100_000, "line 2: (nested too deeply|not JSON)"),
     (HEADER + '{"request": {"messages": []}}', "line 2, the whole line: an exchange has either"),
     (HEADER + '{"request": {"kept": 5, "messages": []}, "answer": {}}', "line 2: keeps 5 messages of a request that"),
     (HEADER + '{"request": {"kept": -1, "messages": []}, "answer": {}}', "line 2, request.kept"),
@@ -269,7 +267,7 @@ HOSTILE = [
 @pytest.mark.parametrize(("text", "told"), HOSTILE, ids=range(len(HOSTILE)))
 def test_a_file_that_is_no_cassette_is_refused_in_one_sentence(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "c").write_text(text)
-    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'c'}.*{told}.* Record it anew") as caught:
+    with pytest.raises(ConfigurationError, match=f"{tmp_path / 'c'}.*{told}.* Record it again") as caught:
         load_cassette(tmp_path / "c")
     assert len(str(caught.value)) < 600
 
@@ -280,8 +278,8 @@ def test_what_is_no_plain_file_of_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "huge").touch()
     os.truncate(tmp_path / "huge", 1 << 40)
     for name, told in (
-        ("fifo", "is no file"),
-        (".", "is no file"),
+        ("fifo", "is not a file"),
+        (".", "is not a file"),
         ("latin", "not UTF-8 at byte 26"),
         ("huge", "larger than"),
         ("none", "cannot be read: No such file"),

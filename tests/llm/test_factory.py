@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import ConfigurationError
-from core.llm.factory import DEMO_SCRIPT, ModelOffer, create_llm, offers
 from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.registry import DEMO_SCRIPT, ModelOffer, create_llm, offers
 from core.llm.scripted_model import ScriptedLLM, load_script
 from core.llm.settings import LLMSettings
 from core.protocols import LLM
@@ -44,9 +44,9 @@ def test_each_form_of_a_name_makes_its_model(tmp_path: Path) -> None:
     ("name", "complaint"),
     [
         ("", "No model was chosen. Models are named PROVIDER/NAME"),
-        ("gpt-4o", "'gpt-4o' is no model's name.*Known providers: anthropic, openai"),
-        ("nobody/model", "'nobody/model' is no model's name"),
-        ("openai/", "'openai/' is no model's name"),
+        ("gpt-4o", "'gpt-4o' is not a model name.*Known providers: anthropic, openai"),
+        ("nobody/model", "'nobody/model' is not a model name"),
+        ("openai/", "'openai/' is not a model name"),
         ("scripted:", "needs the name of a script"),
         ("scripted:/does/not/exist.yaml", "cannot be read"),
         ("gemini/gemini-3.1-pro-preview", "needs a key, and GEMINI_API_KEY is not set.*demo needs no key"),
@@ -77,7 +77,7 @@ def test_a_key_is_not_sent_unencrypted_to_another_machine(base: str) -> None:
 
 @pytest.mark.parametrize("base", ["ftp://example.org", "https://", "https://[half"])
 def test_an_address_that_is_none_is_refused(base: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no address of an API"):
+    with pytest.raises(ConfigurationError, match="is not the address of an API"):
         create("openai/x", settings=LLMSettings(api_base=base))
 
 

@@ -11,7 +11,7 @@ import pytest
 @pytest.mark.parametrize(
     "module",
     [
-        "core.llm.factory",
+        "core.llm.registry",
         "core.llm.model_host_client",
         "core.llm.scripted_model",
         "core.agent.registry",

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.llm.local_servers import MAX_ANSWER_BYTES, MAX_MODELS, LocalServer, base_of, find_servers
-from core.llm.model_catalogue import served_models
+from core.llm.model_catalogue import MAX_ANSWER_BYTES, MAX_MODELS, LocalServer, find_servers, local_url, served_models
 from core.llm.registry import LLMRegistry
 from core.llm.settings import LLMSettings
 
@@ -121,10 +120,10 @@ async def test_what_is_found_can_be_chosen_and_is_asked_for_on_loopback(monkeypa
     async with listening({"/v1/models": ok({"data": [{"id": "x"}]})}) as listener:
         monkeypatch.setattr("core.llm.registry.find_servers", lambda: find_servers([listener.port]))
         registry = LLMRegistry({"OPENAI_API_KEY": "sk-canary-0123456789"})
-        (model,) = await registry.near_models(LLMSettings(), {})
+        (model,) = await registry.local_models(LLMSettings(), {})
         assert (model.name, model.why, model.has_key) == (f"local:{listener.port}/x", "served", True)
-        assert registry.alone(model.name, "/w", LLMSettings(), {}).name == model.name
-        assert base_of(listener.port) == f"http://127.0.0.1:{listener.port}/v1"
-        assert await registry.near_models(LLMSettings(find_local=False), {}) == []
+        assert registry.create(model.name, "/w", LLMSettings(), {}).name == model.name
+        assert local_url(listener.port) == f"http://127.0.0.1:{listener.port}/v1"
+        assert await registry.local_models(LLMSettings(find_local=False), {}) == []
         assert len(listener.asked) == 1
     assert served_models([]) == []

@@ -20,8 +20,8 @@ import pytest_asyncio
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
-from core.llm.factory import create_llm
 from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.protocols import LLMRequest, LLMResponse, ToolCall
 from tests.openai_server import (
@@ -238,9 +238,9 @@ async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: Mode
 @pytest.mark.parametrize(
     ("behaviour", "limits", "what"),
     [
-        (stalls(with_head=False), {"first_token_timeout_s": 0.2}, "no answer began within 0.2 s"),
-        (stalls(), {"first_token_timeout_s": 0.2}, "no answer began within 0.2 s"),
-        (stalls(WHOLE[:3]), {"idle_timeout_s": 0.3, "total_timeout_s": 20}, "nothing more came for 0.3 s"),
+        (stalls(with_head=False), {"first_token_timeout_s": 0.2}, "no answer within 0.2 s"),
+        (stalls(), {"first_token_timeout_s": 0.2}, "no answer within 0.2 s"),
+        (stalls(WHOLE[:3]), {"idle_timeout_s": 0.3, "total_timeout_s": 20}, "the answer stopped for 0.3 s"),
         (sends(*[WHOLE[1]] * 90, pause_s=0.1), {"total_timeout_s": 1}, "the answer took longer than 1 s"),
     ],
 )
@@ -366,7 +366,7 @@ async def test_a_host_that_dies_in_the_middle_of_an_answer_is_an_error(host: Mod
     await shown.wait()
     assert host.pid is not None
     os.kill(host.pid, signal.SIGKILL)
-    with pytest.raises(ModelError, match=r"The model host ended in the middle of a call. Try again") as caught:
+    with pytest.raises(ModelError, match=r"The model host ended during a call. Try again") as caught:
         await call
     assert caught.value.kind is ModelErrorKind.HOST
 
@@ -420,7 +420,7 @@ async def test_a_litellm_that_does_not_load_is_told_with_its_reason(tmp_path: Pa
     await host.aclose()
     assert error.kind is ModelErrorKind.HOST
     assert str(error) == (
-        "litellm cannot be loaded. Install Handloom anew. It said: ImportError('half installed, [key]')"
+        "litellm cannot be loaded. Reinstall Handloom. The error: ImportError('half installed, [key]')"
     )
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.llm.call_pipeline import CallPipeline
-from core.llm.factory import ModelOffer, create_llm, offers
 from core.llm.model_catalogue import KnownModel, named_models
 from core.llm.model_host_client import HostedLLM, ModelHost
-from core.llm.registry import LLMRegistry, Task, model_for, model_of_agent
+from core.llm.registry import LLMRegistry, ModelOffer, Task, create_llm, model_for, model_of_agent, offers
 from core.llm.router import Router
 from core.llm.settings import LLMSettings, NamedModel
 from core.settings.config import load
@@ -57,12 +56,12 @@ def test_a_section_of_the_file_is_a_model_and_wins_over_the_section_for_all(tmp_
     assert (fast.over(settings.llm).temperature, fast.over(settings.llm).max_tokens) == (0.5, 1000)
     assert (cheap.over(settings.llm).temperature, cheap.over(settings.llm).num_retries) == (0.0, 3)
     environ = {**KEYS, "EXAMPLE_API_KEY": "y"}
-    llm = LLMRegistry(environ).chat("fast", "/w", settings.llm, settings.models)
+    llm = LLMRegistry(environ).create_chat("fast", "/w", settings.llm, settings.models)
     assert isinstance(llm, CallPipeline)
     assert [type(step) for step in llm.steps] == [Router]
     assert llm.name == "fast"
     with pytest.raises(ConfigurationError, match=r"The fallback of fast cannot be used\. cheap needs a key, and"):
-        LLMRegistry(KEYS).chat("fast", "/w", settings.llm, settings.models)
+        LLMRegistry(KEYS).create_chat("fast", "/w", settings.llm, settings.models)
 
 
 def test_a_model_in_the_environment_needs_no_file(tmp_path: Path) -> None:
@@ -79,9 +78,9 @@ def test_a_model_in_the_environment_needs_no_file(tmp_path: Path) -> None:
         ('[models.x]\nmodel = "a/b"\nspeed = 1', "models.x.speed cannot be 1: Extra inputs are not permitted"),
         (
             '[models.x]\nmodel = "a/b"\nkey_env = "sk-CANARY"',
-            "models.x.key_env cannot be what it is: it is the name",
+            "models.x.key_env is invalid: it must be the name",
         ),
-        ('[models.x]\nmodel = "a/b"\nkey_env = "CANARY"', "the name ends in _KEY or _TOKEN"),
+        ('[models.x]\nmodel = "a/b"\nkey_env = "CANARY"', "and end in _KEY or _TOKEN"),
         ('[models.x]\nmodel = "a/b"\napi_key = "sk-CANARY"', "no setting models.x.api_key: put the key into an env"),
         ('[llm]\nprovider_token = "sk-CANARY"', "no setting llm.provider_token: put the key into an environment"),
     ],
@@ -130,13 +129,13 @@ def test_a_key_that_is_named_is_not_sent_unencrypted() -> None:
 
 
 def test_a_name_that_is_none_is_told_with_those_there_are() -> None:
-    with pytest.raises(ConfigurationError, match=r"'fats' is no model's name.*Of your own: fast\."):
+    with pytest.raises(ConfigurationError, match=r"'fats' is not a model name.*Of your own: fast\."):
         made("fats", {"fast": NamedModel(model="openai/x")})
 
 
 def test_a_name_may_not_lead_to_another_name() -> None:
     models = {"one": NamedModel(model="two"), "two": NamedModel(model="one")}
-    with pytest.raises(ConfigurationError, match="'two' is no model's name"):
+    with pytest.raises(ConfigurationError, match="'two' is not a model name"):
         made("one", models)
 
 

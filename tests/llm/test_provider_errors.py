@@ -38,7 +38,7 @@ def failure(error: BaseException, model: str = "anthropic/claude") -> Failure:
         ("RateLimitError", "error code: insufficient_quota", 429, ModelErrorKind.BUDGET),
         ("BadRequestError", "Your credit balance is too low", 400, ModelErrorKind.BUDGET),
         ("Timeout", "too late", 408, ModelErrorKind.TIMEOUT),
-        ("TimeoutError", "no answer began within 1 s", None, ModelErrorKind.TIMEOUT),
+        ("TimeoutError", "no answer within 1 s", None, ModelErrorKind.TIMEOUT),
         ("APIStatusError", "Redirect response to https://elsewhere.example", 307, ModelErrorKind.NOT_FOUND),
         ("InternalServerError", "oops", 500, ModelErrorKind.SERVER),
         ("InternalServerError", "Connection error.", 500, ModelErrorKind.CONNECTION),
@@ -66,7 +66,7 @@ def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
     assert found == Failure(
         ModelErrorKind.AUTHENTICATION,
         "The key for this provider was not accepted (401). Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or "
-        "choose another model. It said: invalid x-api-key: [key]",
+        "choose another model. Its message: invalid x-api-key: [key]",
     )
 
 
@@ -74,12 +74,12 @@ def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
     ("key_env", "told"),
     [
         ("MY_KEY", "The key for this provider was not accepted (401). Set MY_KEY or choose another model."),
-        ("", "It wants a key (401), and none is sent there. Name its variable in key_env of [models.NAME]."),
+        ("", "It needs a key (401), and none was sent. Name its variable in key_env of [models.NAME]."),
     ],
 )
 def test_a_wrong_key_of_ones_own_names_its_own_variable(key_env: str, told: str) -> None:
     error = provider_error("AuthenticationError", "no", status_code=401)
-    assert failure_of(error, "openai/x", [SECRET], NOW, key_env).message == f"{told} It said: no"
+    assert failure_of(error, "openai/x", [SECRET], NOW, key_env).message == f"{told} Its message: no"
 
 
 def test_an_error_in_the_middle_of_a_stream_is_told_by_what_caused_it() -> None:
@@ -91,7 +91,7 @@ def test_an_error_in_the_middle_of_a_stream_is_told_by_what_caused_it() -> None:
 def test_an_answer_that_is_none_says_so() -> None:
     found = failure(BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end"))
     assert found.kind is ModelErrorKind.CONNECTION
-    assert found.message.endswith("It said: the answer broke off before its end")
+    assert found.message.endswith("Its message: the answer broke off before its end")
 
 
 @pytest.mark.parametrize(

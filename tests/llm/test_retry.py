@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status
+from core.llm.model_host_client import RETRY_STATUS, RETRYABLE, FailedCall, RetryPolicy, with_retries
 from core.llm.provider_errors import MAX_RETRY_AFTER_S
-from core.llm.retry import RETRY_STATUS, RETRYABLE, FailedCall, RetryPolicy, with_retries
 from tests.stopped_clock import stopped_clock
 
 POLICY = RetryPolicy()
@@ -63,7 +63,7 @@ async def test_what_may_pass_is_tried_again_and_announced(kind: ModelErrorKind) 
     assert notices[2] == ""
 
 
-@pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - RETRYABLE))
+@pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - set(RETRYABLE)))
 async def test_what_will_not_pass_is_not_tried_again(kind: ModelErrorKind) -> None:
     calls = Calls(failed(kind))
     with pytest.raises(ModelError) as caught:

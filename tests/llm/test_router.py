@@ -10,10 +10,9 @@ import pytest
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenUsage
 from core.llm.call_pipeline import CallPipeline
-from core.llm.model_catalogue import Abilities
-from core.llm.model_host_client import HostedLLM, ModelHost
-from core.llm.retry import FailedCall
-from core.llm.router import FAILS_OVER, REST_S, ROUTE_STATUS, Helpers, Router, helpers_of
+from core.llm.model_catalogue import Capabilities
+from core.llm.model_host_client import FailedCall, HostedLLM, ModelHost
+from core.llm.router import COOLDOWN_S, FAILS_OVER, ROUTE_STATUS, Helpers, Router, helpers_of
 from core.llm.settings import LLMSettings
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
 
@@ -42,13 +41,13 @@ class Model:
 
 
 class Known(HostedLLM):
-    """A hosted model with abilities of the test's choice, which answers like Model."""
+    """A hosted model with capabilities of the test's choice, which answers like Model."""
 
-    def __init__(self, model: Model, abilities: Abilities) -> None:
+    def __init__(self, model: Model, capabilities: Capabilities) -> None:
         super().__init__(ModelHost({}), model.name, LLMSettings())
-        self.model, self.known = model, abilities
+        self.model, self.known = model, capabilities
 
-    async def abilities(self) -> Abilities:
+    async def capabilities(self) -> Capabilities:
         return self.known
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
@@ -107,7 +106,7 @@ async def test_a_model_that_failed_rests_and_then_answers_again() -> None:
     assert [await asking.ask(), await asking.ask()] == ["b/y", "b/y"]
     assert chosen.asked == 1
     assert asking.told[-1] == "a/x failed recently; b/y answers instead."
-    asking.now += REST_S + 1
+    asking.now += COOLDOWN_S + 1
     assert await asking.ask() == "a/x"
     assert asking.told[-1] == ""
 
@@ -128,13 +127,13 @@ async def test_where_all_fail_all_that_was_said_is_told() -> None:
 async def test_the_vision_model_answers_while_a_picture_is_in_view_that_the_chosen_one_cannot_see(
     sees: bool | None, request_: LLMRequest, answers: str
 ) -> None:
-    asking = Asking(Known(Model("a/x"), Abilities(vision=sees)), vision=Model("v/v"))
+    asking = Asking(Known(Model("a/x"), Capabilities(vision=sees)), vision=Model("v/v"))
     assert await asking.ask(request_) == answers
     assert asking.told == (["a/x does not support images; v/v answers instead."] if answers == "v/v" else [])
 
 
 async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -> None:
-    asking = Asking(Known(Model("a/x"), Abilities(1000)), large=Model("l/l"))
+    asking = Asking(Known(Model("a/x"), Capabilities(1000)), large=Model("l/l"))
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3700}])) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3900}])) == "l/l"
     assert asking.told == ["The conversation no longer fits a/x; l/l answers instead."]
@@ -142,19 +141,19 @@ async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -
 
 
 async def test_how_long_a_conversation_is_is_learnt_from_the_provider() -> None:
-    asking = Asking(Known(Model("a/x", tokens=900), Abilities(1000)), large=Model("l/l"))
+    asking = Asking(Known(Model("a/x", tokens=900), Capabilities(1000)), large=Model("l/l"))
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 900}])) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "l/l"
 
 
 async def test_an_answer_to_a_picture_says_nothing_about_how_long_texts_are() -> None:
-    asking = Asking(Known(Model("a/x", tokens=900), Abilities(1000, vision=True)), large=Model("l/l"))
+    asking = Asking(Known(Model("a/x", tokens=900), Capabilities(1000, vision=True)), large=Model("l/l"))
     assert await asking.ask(PICTURE) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "a/x"
 
 
 async def test_a_model_that_answers_while_it_rests_rests_no_longer() -> None:
-    chosen = Known(Model("a/x", failing(ModelErrorKind.SERVER)), Abilities(vision=False))
+    chosen = Known(Model("a/x", failing(ModelErrorKind.SERVER)), Capabilities(vision=False))
     vision, first = Model("v/v", failing(ModelErrorKind.SERVER)), Model("b/y", failing(ModelErrorKind.SERVER))
     second = Model("c/z", failing(ModelErrorKind.SERVER, 2))
     asking = Asking(chosen, vision=vision, fallbacks=[first, second])

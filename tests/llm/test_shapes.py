@@ -175,9 +175,9 @@ async def test_what_is_known_of_a_model_comes_from_the_tables_and_the_settings(
     host: ModelHost, server: ProviderServer
 ) -> None:
     known = Shape("gemini/gemini-2.5-pro", GEMINI.variable, GEMINI.events, GEMINI.finished)
-    abilities = await model(host, server, known).abilities()
-    assert (abilities.context_window or 0) > 100_000
-    assert abilities.vision is True
-    abilities = await model(host, server, known, ModelFacts(context_window=5), vision="no").abilities()
-    assert (abilities.context_window, abilities.vision) == (5, False)
-    assert (await model(host, server, OPENAI).abilities()).vision is None
+    capabilities = await model(host, server, known).capabilities()
+    assert (capabilities.context_window or 0) > 100_000
+    assert capabilities.vision is True
+    capabilities = await model(host, server, known, ModelFacts(context_window=5), vision="no").capabilities()
+    assert (capabilities.context_window, capabilities.vision) == (5, False)
+    assert (await model(host, server, OPENAI).capabilities()).vision is None

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import MCPAction, Observation
-from core.mcp.server_status import ServerState
+from core.mcp.supervisor import ServerState
 from core.session.agent_session import AgentSession
 
 TOLD_S = 5.0
@@ -46,8 +46,8 @@ async def until_ready(manager: ConversationManager, folder: str, name: str) -> N
     def is_ready() -> bool:
         return all(s.state is ServerState.READY for s in manager.mcp.at(folder) if s.spec.name == name)
 
-    async with asyncio.timeout(WAIT_S), manager.mcp._stir:
-        await manager.mcp._stir.wait_for(is_ready)
+    async with asyncio.timeout(WAIT_S), manager.mcp._changed:
+        await manager.mcp._changed.wait_for(is_ready)
 
 
 def pid_of(host_pid: int | None, words: str) -> int:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from core.events import MCPAction, Observation
-from core.mcp.server_status import Server, ServerState
-from core.mcp.supervisor import Supervisor
+from core.mcp.supervisor import Server, ServerState, Supervisor
 from core.mcp.tool_registry import Toolbox
-from core.settings.mcp_settings import MCPSettings
+from core.settings.sections import MCPSettings
 
 HERE = Path(__file__).parent
 GOOD, FAULTY = str(HERE / "server.py"), str(HERE / "faulty.py")
@@ -60,8 +59,8 @@ class Supervised:
     async def until(self, holds: Callable[[], bool]) -> None:
         """Return once something holds, which a change of a server brings about."""
         async with asyncio.timeout(START_S):
-            async with self.supervisor._stir:
-                await self.supervisor._stir.wait_for(holds)
+            async with self.supervisor._changed:
+                await self.supervisor._changed.wait_for(holds)
 
     async def until_state(self, name: str, state: ServerState) -> None:
         await self.until(lambda: self.server(name).state is state)

@@ -23,7 +23,7 @@ from core.events import (
     event_to_dict,
 )
 from core.mcp.server_definitions import FILE
-from core.mcp.server_status import CONSENT, ServerState
+from core.mcp.supervisor import CONSENT, ServerState
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.store.blobs import BlobRef
@@ -135,7 +135,7 @@ async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_
     assert isinstance(died, ErrorObservation)
     assert (other.content, added.content) == ("said again", "4")
     told = [frame.message for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_S"]
-    assert "It is tried again in" in told[0]
+    assert "It is retried in" in told[0]
     assert told[-2:] == ["MCP server s: is back", ""], "and the notice goes"
 
 

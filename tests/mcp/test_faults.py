@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from core.events import ErrorObservation, MCPObservation
-from core.mcp.server_status import ServerState
+from core.mcp.supervisor import ServerState
 from tests.mcp.faulty import ERROR, MODES, OK
 from tests.mcp.supervised import Supervised, faulty, supervised
 from tests.stopped_clock import stopped_clock

@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from core.errors import RuntimeUnavailableError
-from core.mcp.server_status import ServerState
-from core.mcp.supervisor import BeforeServer, Supervisor
+from core.mcp.supervisor import BeforeServer, ServerState, Supervisor
 from core.mcp.tool_registry import Toolbox
 from core.settings.config import Settings
 from tests.mcp.supervised import GOOD, START_S, Supervised

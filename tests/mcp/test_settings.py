@@ -10,8 +10,8 @@ import pytest
 from core.errors import ConfigurationError
 from core.mcp.server_definitions import of_user
 from core.settings.config import load
-from core.settings.editable_settings import SettingsBook
-from core.settings.mcp_settings import MCPSettings
+from core.settings.editable_settings import EditableSettings
+from core.settings.sections import MCPSettings
 
 WHOLE = """
 [mcp]
@@ -52,9 +52,9 @@ def test_a_users_servers_are_read_from_the_file(tmp_path: Path) -> None:
     [
         ("a", {}, "either a command or a url"),
         ("a", {"command": "x", "url": "https://y"}, "either a command or a url"),
-        ("a", {"command": "x", "transport": "sse"}, "stdio goes with a command"),
-        ("a", {"url": "https://y", "transport": "stdio"}, "stdio goes with a command"),
-        ("a", {"url": "http://example.org"}, "http is for this machine alone"),
+        ("a", {"command": "x", "transport": "sse"}, "stdio needs a command"),
+        ("a", {"url": "https://y", "transport": "stdio"}, "stdio needs a command"),
+        ("a", {"url": "http://example.org"}, "http is only allowed for this machine"),
         ("a", {"url": "https://me:pw@example.org"}, "key_env"),
         ("a", {"command": "x", "key": "sk-12345678"}, "Extra inputs"),
         ("a", {"command": "x", "patience_s": 0}, "greater than 0"),
@@ -76,7 +76,7 @@ def test_the_file_and_the_field_are_named(tmp_path: Path) -> None:
 
 def test_the_screen_of_settings_leaves_the_tables_to_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
-    book = SettingsBook(tmp_path, {}, {})
+    book = EditableSettings(tmp_path, {}, {})
     _, listed = book.change("mcp.project_servers", "ask")
     assert [setting.name for setting in listed if setting.name.startswith("mcp")] == ["mcp.project_servers"]
     assert len(load(tmp_path, {}).mcp.servers) == 4

@@ -18,9 +18,9 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.events import ErrorObservation, MCPAction, MCPObservation, Status
-from core.mcp.agreements import NAME
+from core.mcp.approvals import NAME
 from core.mcp.server_definitions import FILE, of_project
-from core.mcp.server_status import ServerState
+from core.mcp.supervisor import ServerState
 from core.mcp.tool_registry import FIRST_WAIT_S
 from tests.mcp.supervised import GOOD, Supervised, faulty, good, supervised
 from tests.stopped_clock import stopped_clock
@@ -155,7 +155,7 @@ async def test_one_that_is_killed_comes_back_and_that_is_told(tmp_path: Path) ->
             if path.read_bytes().endswith(b"fine\0") and parent_of(path.parent) == it.supervisor._host.pid
         ][:1]
         os.kill(pid, signal.SIGKILL)
-        await it.until(lambda: any("It is tried again in" in text for text in it.told))
+        await it.until(lambda: any("It is retried in" in text for text in it.told))
         await it.until(lambda: any(text.endswith("is back") for text in it.told))
         for name in ("s__echo", "other__echo"):
             assert isinstance(await it.call(name), MCPObservation)
@@ -190,7 +190,7 @@ async def test_a_host_that_hangs_is_ended_and_its_servers_come_back(tmp_path: Pa
         assert pid is not None
         os.kill(pid, signal.SIGSTOP)
         refused = await it.call("s__echo")
-        assert "does not answer and was ended" in refused.content
+        assert "did not answer and was killed" in refused.content
         await it.until(lambda: it.server("s").state is ServerState.READY and it.supervisor._host.pid != pid)
         assert isinstance(await it.call("s__echo"), MCPObservation)
 
@@ -204,7 +204,7 @@ async def test_a_model_is_told_of_no_more_tools_than_it_takes(tmp_path: Path) ->
         assert len(names) == 100
         assert names == sorted(names)
         assert any("28 tools are left out" in status.message for status in told)
-        assert "there are too many" in it.server("s").left_out[0]
+        assert "too many tools" in it.server("s").left_out[0]
 
 
 async def test_one_that_fails_again_and_again_waits_for_the_user(
@@ -212,12 +212,12 @@ async def test_one_that_fails_again_and_again_waits_for_the_user(
 ) -> None:
     monkeypatch.setattr("core.mcp.supervisor.BACK_OFF_S", (0.01, 0.01))
     async with supervised(tmp_path, {"s": faulty("crash_at_start")}) as it:
-        await it.until(lambda: any("not tried again" in text for text in it.told))
+        await it.until(lambda: any("not retried" in text for text in it.told))
         assert it.server("s").failures == 3
         assert "no such configuration" in it.server("s").reason
         await it.supervisor.restart("s")
         await it.until(lambda: it.server("s").failures == 3)
-        assert sum("not tried again" in text for text in it.told) == 2
+        assert sum("not retried" in text for text in it.told) == 2
 
 
 # -- rug pulls ---------------------------------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ async def test_a_project_cannot_take_the_name_of_a_users_server(tmp_path: Path) 
     project(tmp_path / "workspace", command="anything")
     async with supervised(tmp_path, {"p": faulty("fine")}) as it:
         assert [server.spec.folder for server in it.supervisor.at(it.workspace)] == [""]
-        assert it.supervisor.problems[it.workspace] == ["p: a server of yours has this name"]
+        assert it.supervisor.problems[it.workspace] == ["p: one of your own servers has this name"]
 
 
 async def test_another_workspace_knows_nothing_of_it(tmp_path: Path) -> None:
@@ -361,15 +361,15 @@ async def test_another_workspace_knows_nothing_of_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({"command": "a", "url": "https://x"}, "neither a command nor a url"),
-        ({"url": "http://example.org/mcp"}, "http is for this machine alone"),
-        ({"url": "file:///etc/passwd"}, "begins with https://"),
-        ({"url": "https://me:secret@example.org/"}, "holds a password"),
-        ({"command": "a", "args": ["x" * 3_000]}, "longer than anyone reads"),
-        ({"command": "a", "args": [{}]}, "are texts"),
+        ({"command": "a", "url": "https://x"}, "either a command or a url"),
+        ({"url": "http://example.org/mcp"}, "http is only allowed for this machine"),
+        ({"url": "file:///etc/passwd"}, "must begin with https://"),
+        ({"url": "https://me:secret@example.org/"}, "contains a password"),
+        ({"command": "a", "args": ["x" * 3_000]}, "too long to review"),
+        ({"command": "a", "args": [{}]}, "must be texts"),
         ({"command": "a", "env": []}, ""),
-        ({"command": "a", "env": ["A"]}, "are objects"),
-        ("a", "no object"),
+        ({"command": "a", "env": ["A"]}, "must be objects"),
+        ("a", "not an object"),
     ],
 )
 def test_a_bad_entry_is_told(entry: object, problem: str, tmp_path: Path) -> None:
@@ -437,7 +437,7 @@ def test_a_program_without_a_version_is_told(command: list[str], floats: bool, t
 
 
 REFUSED = {
-    "outside of the workspace": (
+    "outside the workspace": (
         *("file:///etc/passwd", "file://{at}/../../etc/passwd", "file://{at}/link", "file://host/etc/passwd"),
         "FILE:///etc/passwd",
     ),
@@ -445,7 +445,7 @@ REFUSED = {
         *("http://169.254.169.254/latest", "https://example.org/", "data:text/plain,x", "other://thing"),
         "javascript:alert(1)",
     ),
-    "is no URI": ("", "no uri"),
+    "is not a URI": ("", "no uri"),
 }
 """By what the agent is told: it comes from us, before the server is asked, which might refuse as well."""
 
@@ -485,9 +485,9 @@ async def test_a_missing_variable_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
-    from core.mcp.agreements import Agreements
+    from core.mcp.approvals import Approvals
     from core.mcp.server_definitions import ServerSpec
 
     (tmp_path / "home").write_text("no folder")
     with pytest.raises(ConfigurationError, match=r"try again|Move it away"):
-        Agreements(tmp_path / "home").agree(ServerSpec("s", "/work", ("a",)))
+        Approvals(tmp_path / "home").approve(ServerSpec("s", "/work", ("a",)))

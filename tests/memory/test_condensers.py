@@ -24,16 +24,22 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
-from core.memory.condensers.condenser import KINDS, MASKED, Condenser, CondenserPipeline, context_limit
+from core.memory.condensers.condenser import (
+    KINDS,
+    MASKED,
+    Condenser,
+    CondenserPipeline,
+    NoSummaryError,
+    context_limit,
+    record,
+)
 from core.memory.condensers.history_cut import CondensationTask
-from core.memory.condensers.settings import ROLLING, CondenserSettings
-from core.memory.condensers.summary import NoSummaryError, record
-from core.memory.context_events import is_seen, size_of
+from core.memory.context_events import ContextLimit, Scale, clipped, is_seen, size_of, tokens_of
 from core.memory.conversation_memory import build_messages
 from core.memory.history_condenser import HistoryCondenser
-from core.memory.token_estimate import ContextLimit, Scale, clipped, tokens_of
 from core.memory.view import GrowingView, View
 from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
+from core.settings.sections import ROLLING, CondenserSettings
 from tests.memory.long_run import torn_pairs
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 

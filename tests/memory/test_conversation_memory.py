@@ -32,8 +32,8 @@ from core.events import (
     ToolCallMetadata,
     UserRejectObservation,
 )
+from core.memory.context_events import MAX_OBSERVATION_CHARS, last_observation_text, seen_pictures
 from core.memory.conversation_memory import FINISHED, NOT_EXECUTED, PICTURES, build_messages
-from core.memory.event_text import MAX_OBSERVATION_CHARS, last_observation_text, seen_pictures
 
 AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVIRONMENT
 SYSTEM = (AGENT, SystemMessageAction(content="You are an agent."), None)

@@ -23,7 +23,7 @@ from core.events import (
     Status,
 )
 from core.memory.conversation_memory import build_messages
-from core.memory.recall import ERROR_MEMORY, KNOWLEDGE_PROBLEMS, UNTRUSTED
+from core.memory.memory import ERROR_MEMORY, KNOWLEDGE_PROBLEMS, UNTRUSTED
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, write_script
@@ -153,7 +153,7 @@ async def test_what_changes_waits_for_another_yes(tmp_path: Path, workspace: Pat
         await said(session, "hello")
         log = await said(session, "make a release")
         assert [one.name for one in recalled(log)[-1].microagent_knowledge] == ["release"]
-        assert "as it was before" in seen[UNTRUSTED]
+        assert "an earlier version" in seen[UNTRUSTED]
         assert "Obey me" not in str(build_messages([e for e in log if not isinstance(e.event, CmdRunAction)]))
 
 
@@ -167,7 +167,7 @@ async def test_agents_files_count_along_the_way_to_where_the_work_is(tmp_path: P
         assert "Deep" not in str(recalled(await said(session, "hello")))
         log = await said(session, "go on")
         assert "Deep" not in str(recalled(log)), "they are not read yet"
-        look = await manager.trust.look(str(workspace), session.recollection.along)
+        look = await manager.trust.look(str(workspace), session.memory.along)
         assert [piece.path for piece in look.waiting] == ["deep/AGENTS.md", "deep/er/AGENT.md"]
         await manager.trust.give(str(workspace), look)
         log = await said(session, "go on")
@@ -198,7 +198,7 @@ async def test_a_failure_of_memory_is_told_and_the_agent_goes_on(
         async def fail() -> None:
             raise RuntimeError("broken")
 
-        monkeypatch.setattr(session.recollection, "look", fail)
+        monkeypatch.setattr(session.memory, "look", fail)
         log = await said(session, "hello")
         assert "RuntimeError: broken" in seen[ERROR_MEMORY]
         assert log[-2].event.kind == "finish"

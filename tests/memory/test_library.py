@@ -6,8 +6,7 @@ import pytest
 
 from core.memory.frontmatter import FrontMatterError
 from core.memory.library import PROJECT, YOURS, Found, Source, build_library
-from core.memory.microagents import ASK_FOR, Use, parse_microagent
-from core.memory.skills import parse_skill
+from core.memory.microagents import ASK_FOR, Use, parse_microagent, parse_skill
 from core.trust.folder_survey import Kind, Piece
 
 KNOWS = "---\ntriggers: [release, 发布]\n---\nReleases are made on Mondays."
@@ -83,7 +82,7 @@ def test_the_projects_come_before_the_users_own() -> None:
 
 
 def test_only_name_and_description_of_a_skill_are_told_at_the_start() -> None:
-    library = build_library([Source(PROJECT, [skill(SKILL)], place=lambda path: f"/w/{path}")])
+    library = build_library([Source(PROJECT, [skill(SKILL)], sandbox_path=lambda path: f"/w/{path}")])
     told = library.skill_list()
     assert "- pdf-forms (/w/.handloom/skills/pdf-forms/SKILL.md): Fills in PDF forms." in told
     assert "fill.py" not in told

@@ -16,7 +16,7 @@ from core.events import (
     RecallType,
 )
 from core.memory.library import PROJECT, Library, Source, build_library
-from core.memory.memory import given_in, recall
+from core.memory.memory import known_in, recall
 from core.memory.view import View
 from core.repository import Repository
 from core.trust.folder_survey import Kind, Piece
@@ -75,12 +75,16 @@ def test_what_the_agent_no_longer_sees_is_told_again() -> None:
     later = RecallAction(recall_type=RecallType.KNOWLEDGE, query="a release")
     found = recall(first, workspace="/w", now=LATE_IN_NEW_YORK, library=library())
     log = [said(0, found)]
-    given, told = given_in(View.of(log).events)
-    answer = recall(later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), given=given, told=told)
+    known, instructions = known_in(View.of(log).events)
+    answer = recall(
+        later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known, known_instructions=instructions
+    )
     assert answer == NullObservation()
     forgets = CondensationAction(forgotten_event_ids=[0])
     log.append(said(1, forgets))
-    given, told = given_in(View.of(log).events)
-    answer = recall(later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), given=given, told=told)
+    known, instructions = known_in(View.of(log).events)
+    answer = recall(
+        later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known, known_instructions=instructions
+    )
     assert isinstance(answer, RecallObservation)
     assert sorted(one.name for one in answer.microagent_knowledge) == ["AGENTS.md", "a", "b.md"]

@@ -11,8 +11,8 @@ import pytest
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, UsageError
 from core.events import Envelope, MCPObservation, RecallObservation
-from core.memory.past_conversations import MAX_CONVERSATIONS, MAX_HITS, NOTHING, RECORD, Past
-from core.memory.saved_facts import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, SavedFacts, told
+from core.memory.past_conversations import MAX_CONVERSATIONS, MAX_HITS, NOTHING, RECORD, PastConversations
+from core.memory.saved_facts import MAX_CHARS, MAX_FACTS, SHOWN_CHARS, Fact, SavedFacts, facts_text
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, call, write_script
 from tests.warm_servers import WarmRuntime
@@ -69,7 +69,7 @@ async def test_other_projects_are_none_of_its_business(manager: ConversationMana
     (tmp_path / "other").mkdir()
     id = await finished(manager, tmp_path / "w", "Find the quokka", "echo quokka")
     assert await asked(manager, tmp_path / "other", "quokka") == NOTHING
-    assert id in await Past(manager.store, "me").recall("quokka")  # where the settings allow all
+    assert id in await PastConversations(manager.store, "me").recall("quokka")  # where the settings allow all
 
 
 async def test_what_was_deleted_is_not_recalled(manager: ConversationManager, tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_what_cannot_be_remembered_is_refused(tmp_path: Path) -> None:
             pins.forget(number)
     for number in range(MAX_FACTS):
         pins.add(str(number))
-    with pytest.raises(UsageError, match="Forget one first"):
+    with pytest.raises(UsageError, match="Remove one first"):
         pins.add("one more")
 
 
@@ -140,11 +140,11 @@ def test_a_broken_file_is_told_and_not_written_over(tmp_path: Path, broken: str)
 
 
 def test_what_the_agent_is_shown_is_bounded_and_the_newest_count() -> None:
-    text = told([Fact(f"{n} " + "x" * 900) for n in range(50)])
+    text = facts_text([Fact(f"{n} " + "x" * 900) for n in range(50)])
     assert len(text) <= SHOWN_CHARS + 200
     assert "- 49 x" in text
     assert "- 1 x" not in text
-    assert told([]) == ""
+    assert facts_text([]) == ""
 
 
 async def test_the_agent_is_told_at_the_beginning(manager: ConversationManager, tmp_path: Path) -> None:

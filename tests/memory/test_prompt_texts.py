@@ -22,12 +22,12 @@ from core.events import (
     RecallType,
 )
 from core.memory.condensers.condenser import CondenserPipeline
-from core.memory.condensers.settings import CondenserSettings
 from core.memory.conversation_memory import build_messages
 from core.memory.library import PROJECT, YOURS, Source, build_library
 from core.memory.memory import recall
 from core.memory.view import View
 from core.repository import Repository
+from core.settings.sections import CondenserSettings
 from core.trust.folder_survey import Kind, Piece
 from tests.memory.test_view import AGENT, ENVIRONMENT, USER, Log, talk
 

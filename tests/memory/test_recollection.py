@@ -1,4 +1,4 @@
-"""Recollection: where it looks, what it tells the user, and what it makes of what it cannot read."""
+"""Memory: where it looks, what it tells the user, and what it makes of what it cannot read."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from core.events import (
     RecallObservation,
     RecallType,
 )
-from core.memory.library import Own
-from core.memory.recall import (
+from core.memory.library import UserFolders
+from core.memory.memory import (
     KNOWLEDGE_PROBLEMS,
     LOOKED_BACK,
     SHOWN_PROBLEMS,
     UNTRUSTED,
+    Memory,
     Recalled,
-    Recollection,
     branch_in,
     branch_of,
     folders_along,
     summary,
-    with_pins,
+    with_saved_facts,
 )
 from core.memory.saved_facts import FILE, SavedFacts
 from core.pub_sub import Frames
@@ -103,31 +103,31 @@ async def recollecting(
     repository: str = "",
     is_known: bool = True,
     secrets: object = secrets,
-) -> AsyncIterator[tuple[Recollection, EventStream, list[tuple[str, str, str]]]]:
+) -> AsyncIterator[tuple[Memory, EventStream, list[tuple[str, str, str]]]]:
     for name in ("home", "workspace"):
         (tmp_path / name).mkdir(exist_ok=True, mode=0o700)
     now, frames = datetime.now(UTC), Frames()
     async with opened_stream(tmp_path / "store") as stream:
-        recollection = Recollection(
-            own=Own(tmp_path / "home") if is_known else None,
-            gate=TrustPolicy(tmp_path / "home", lambda: mode),
+        memory = Memory(
+            own=UserFolders(tmp_path / "home") if is_known else None,
+            policy=TrustPolicy(tmp_path / "home", lambda: mode),
             info=ConversationInfo("c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository),
             runtime=runtime or ScriptedRuntime(),
             stream=stream,
             frames=frames,
             secrets=secrets,  # type: ignore[arg-type]
-            completed=marked,
+            add_facts=marked,
         )
-        yield recollection, stream, heard(frames)
+        yield memory, stream, heard(frames)
 
 
 async def nothing() -> list[Envelope]:
     return []
 
 
-async def answered(recollection: Recollection, stream: EventStream) -> RecallObservation:
+async def answered(memory: Memory, stream: EventStream) -> RecallObservation:
     asked = await stream.append(FIRST, EventSource.USER)
-    await recollection.answer(asked, nothing)
+    await memory.answer(asked, nothing)
     *_, answer = await stream.read()
     assert (answer.cause, answer.source) == (asked.id, EventSource.ENVIRONMENT)
     assert isinstance(answer.event, RecallObservation)
@@ -138,38 +138,38 @@ async def answered(recollection: Recollection, stream: EventStream) -> RecallObs
 async def test_without_folders_of_the_users_the_agent_is_told_of_the_place_and_of_secrets(
     tmp_path: Path, told: object, expected: dict[str, str]
 ) -> None:
-    async with recollecting(tmp_path, is_known=False, secrets=told) as (recollection, stream, notices):
-        recollection.instructions = "Be brief."
-        assert not recollection.exists
-        await recollection.refresh()
-        found = await answered(recollection, stream)
+    async with recollecting(tmp_path, is_known=False, secrets=told) as (memory, stream, notices):
+        memory.instructions = "Be brief."
+        assert not memory.exists
+        await memory.refresh()
+        found = await answered(memory, stream)
         assert (found.working_dir, found.custom_secrets_descriptions) == ("/workspace", expected)
         assert found.conversation_instructions == "Be brief. +"
-        assert (notices, recollection.gathered, recollection.needs_sandbox) == ([], None, False)
+        assert (notices, memory.gathered, memory.needs_sandbox) == ([], None, False)
 
 
 async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_state_of_things(tmp_path: Path) -> None:
-    async with recollecting(tmp_path) as (recollection, _, notices):
+    async with recollecting(tmp_path) as (memory, _, notices):
         folder = tmp_path / "workspace"
-        assert (recollection.exists, recollection.home) == (True, tmp_path / "home")
-        await recollection.refresh()
+        assert (memory.exists, memory.home) == (True, tmp_path / "home")
+        await memory.refresh()
         assert notices == []
         (folder / "AGENTS.md").write_text("Be kind.")
         agents = folder / ".openhands/microagents"
         agents.mkdir(parents=True)
         for n in range(SHOWN_PROBLEMS + 2):
             (agents / f"{n}.md").write_text("---\nname: [\n---\nx")
-        await recollection.look(tells=False)
+        await memory.look(reports=False)
         assert notices == []
         for _ in range(2):
-            await recollection.refresh()
+            await memory.refresh()
         assert [(level, id) for level, id, _ in notices] == [("info", UNTRUSTED)]
         assert f"handloom trust give {folder}" in notices[0][2]
         assert "as it was before" not in notices[0][2]
-        gathered = recollection.gathered
+        gathered = memory.gathered
         assert gathered is not None
-        recollection._gate.store.give(gathered.standing.survey.folder, gathered.standing.waiting)
-        await recollection.refresh()
+        memory._policy.store.give(gathered.standing.survey.folder, gathered.standing.waiting)
+        await memory.refresh()
         (_, lines) = notices[1:]
         assert notices[1] == ("info", UNTRUSTED, "")
         assert lines[:2] == ("info", KNOWLEDGE_PROBLEMS)
@@ -177,29 +177,29 @@ async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_sta
         assert lines[2].endswith("\nand 2 more: /skills")
         (agents / "0.md").unlink()
         (agents / "1.md").unlink()
-        await recollection.refresh()
+        await memory.refresh()
         assert len(notices[-1][2].splitlines()) == SHOWN_PROBLEMS
         assert "/skills" not in notices[-1][2]
 
 
 async def test_where_nothing_of_projects_counts_nobody_is_asked_for_a_yes(tmp_path: Path) -> None:
-    async with recollecting(tmp_path, mode="never") as (recollection, _, notices):
+    async with recollecting(tmp_path, mode="never") as (memory, _, notices):
         (tmp_path / "workspace/AGENTS.md").write_text("Be kind.")
-        await recollection.refresh()
+        await memory.refresh()
         assert notices == []
 
 
 async def test_the_sandbox_may_read_the_users_skills_where_there_are_some(tmp_path: Path) -> None:
     runtime = Allowing()
-    async with recollecting(tmp_path, runtime=runtime) as (recollection, _, _):
-        recollection.allow_skills()
+    async with recollecting(tmp_path, runtime=runtime) as (memory, _, _):
+        memory.allow_skills()
         assert runtime.allowed == []
         (tmp_path / "home/skills").mkdir()
-        recollection.allow_skills()
+        memory.allow_skills()
         assert runtime.allowed == [str(tmp_path / "home/skills")]
     (tmp_path / "other").mkdir()
-    async with recollecting(tmp_path / "other", runtime=runtime, is_known=False) as (recollection, _, _):
-        recollection.allow_skills()
+    async with recollecting(tmp_path / "other", runtime=runtime, is_known=False) as (memory, _, _):
+        memory.allow_skills()
         assert len(runtime.allowed) == 1
 
 
@@ -230,11 +230,11 @@ OUTSIDE = command("/elsewhere")
 async def test_it_looks_along_the_way_to_where_the_agent_worked_last(
     tmp_path: Path, events: list[Event], along: list[str]
 ) -> None:
-    async with recollecting(tmp_path) as (recollection, stream, _):
+    async with recollecting(tmp_path) as (memory, stream, _):
         for event in events:
             await stream.append(event, EventSource.AGENT)
-        await recollection.look()
-        assert list(recollection.along) == along
+        await memory.look()
+        assert list(memory.along) == along
 
 
 REPOSITORY = "https://forge.example/us/thing"
@@ -253,25 +253,25 @@ async def test_the_branch_of_a_project_elsewhere_is_asked_of_its_machine(
     tmp_path: Path, head: bytes | Exception | None, branch: str
 ) -> None:
     async with recollecting(tmp_path, runtime=Elsewhere(head), repository=REPOSITORY, is_known=False) as (
-        recollection, stream, _,
+        memory, stream, _,
     ):  # fmt: skip
-        found = await answered(recollection, stream)
+        found = await answered(memory, stream)
         assert (found.repo_name, found.repo_directory, found.repo_branch) == ("thing", "/workspace/thing", branch)
-        assert recollection.needs_sandbox
+        assert memory.needs_sandbox
 
 
 @pytest.mark.parametrize(("repository", "below"), [("", ""), (REPOSITORY, "thing")])
 async def test_a_project_here_is_the_workspace_or_the_repository_in_it(
     tmp_path: Path, repository: str, below: str
 ) -> None:
-    async with recollecting(tmp_path, repository=repository) as (recollection, stream, _):
+    async with recollecting(tmp_path, repository=repository) as (memory, stream, _):
         folder = tmp_path / "workspace" / below
         git = folder / ".git"
         git.mkdir(parents=True)
         (git / "HEAD").write_text("ref: refs/heads/trunk\n")
-        assert (recollection.folder, recollection.needs_sandbox) == (str(folder), bool(repository))
-        assert recollection.sandbox_folder == str(Path("/workspace") / below)
-        assert (await answered(recollection, stream)).repo_branch == ("trunk" if repository else "")
+        assert (memory.folder, memory.needs_sandbox) == (str(folder), bool(repository))
+        assert memory.sandbox_folder == str(Path("/workspace") / below)
+        assert (await answered(memory, stream)).repo_branch == ("trunk" if repository else "")
 
 
 def piece(kind: Kind, n: int) -> Piece:
@@ -340,7 +340,7 @@ def test_a_folder_without_git_or_with_a_trap_for_it_has_no_branch(tmp_path: Path
     ("error", "told"),
     [
         (RuntimeUnavailableError("Gone."), ""),
-        (TimeoutError(), "there:22 was too slow to be asked what the project brings; what is known of it counts."),
+        (TimeoutError(), "there:22 answered too slowly; the files of the project that were read before are used."),
         (OSError(28, "No space left on device"), "{folder}: No space left on device"),
     ],
 )
@@ -351,15 +351,15 @@ async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_
         async def list_folder(self, path: str) -> list[str]:
             raise error
 
-    async with recollecting(tmp_path, runtime=Unreachable()) as (recollection, _, notices):
+    async with recollecting(tmp_path, runtime=Unreachable()) as (memory, _, notices):
         (tmp_path / "home/AGENTS.md").write_text("Answer in rhymes.")
-        Path(recollection.folder).mkdir(parents=True)
-        gathered = await recollection.look()
-        problems = told.format(folder=recollection.folder)
+        Path(memory.folder).mkdir(parents=True)
+        gathered = await memory.look()
+        problems = told.format(folder=memory.folder)
         assert "\n".join(gathered.problems) == problems
         assert [text for _, id, text in notices if id == KNOWLEDGE_PROBLEMS] == [problems] * bool(problems)
         assert not gathered.library.is_empty
-        assert Path(recollection.folder).is_relative_to(tmp_path / "home")
+        assert Path(memory.folder).is_relative_to(tmp_path / "home")
 
 
 # -- what the user wants remembered ------------------------------------------------------------------------------------
@@ -369,16 +369,16 @@ FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation
 
 async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
     redactor = Redactor(["tk-Qv7Zr9xLm2Pw"])
-    assert await with_pins(FOUND, tmp_path, "/w", redactor) == FOUND
+    assert await with_saved_facts(FOUND, tmp_path, "/w", redactor) == FOUND
     SavedFacts(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
     SavedFacts(tmp_path, {}).add("of another folder", "/other")
-    found = await with_pins(FOUND, tmp_path, "/w", redactor)
+    found = await with_saved_facts(FOUND, tmp_path, "/w", redactor)
     assert isinstance(found, RecallObservation)
     first, *lines = found.conversation_instructions.split("\n")
     assert (first, lines[-1]) == ("Be short.", f"- use make with {PLACEHOLDER}")
     assert "of another folder" not in found.conversation_instructions
     assert found == FOUND.model_copy(update={"conversation_instructions": found.conversation_instructions})
-    bare = await with_pins(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", redactor)
+    bare = await with_saved_facts(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", redactor)
     assert isinstance(bare, RecallObservation)
     assert bare.conversation_instructions == "\n".join(lines)
 
@@ -386,7 +386,7 @@ async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at
 async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
     SavedFacts(tmp_path, {}).add("use make", "/w")
     later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
-    assert await with_pins(later, tmp_path, "/w", Redactor()) == later
-    assert await with_pins(NullObservation(), tmp_path, "/w", Redactor()) == NullObservation()
+    assert await with_saved_facts(later, tmp_path, "/w", Redactor()) == later
+    assert await with_saved_facts(NullObservation(), tmp_path, "/w", Redactor()) == NullObservation()
     (tmp_path / FILE).write_text("broken", "utf-8")
-    assert await with_pins(FOUND, tmp_path, "/w", Redactor()) == FOUND
+    assert await with_saved_facts(FOUND, tmp_path, "/w", Redactor()) == FOUND

@@ -256,7 +256,7 @@ PLANTED = (
     ),
     Planted(
         "L02",
-        "core/llm/retry.py",
+        "core/llm/model_host_client.py",
         "if attempt == policy.attempts:",
         "if attempt == policy.attempts + 1:",
         "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
@@ -312,7 +312,7 @@ PLANTED = (
     ),
     Planted(
         "L10",
-        "core/llm/factory.py",
+        "core/llm/registry.py",
         'if url.scheme == "http" and has_key and not is_loopback(base):',
         "if False:",
         "tests/llm/test_factory.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
@@ -327,7 +327,7 @@ PLANTED = (
     Planted(
         "M01",
         "core/mcp/supervisor.py",
-        "lambda: self._spawn(self._try_again(server))",
+        "lambda: self._spawn(self._retry(server))",
         "lambda: None",
         "tests/mcp/test_supervisor.py::test_the_host_is_started_again_with_all_servers",
     ),
@@ -340,7 +340,7 @@ PLANTED = (
     ),
     Planted(
         "M03",
-        "core/mcp/agreements.py",
+        "core/mcp/approvals.py",
         'if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:',
         "if not isinstance(entry, dict):",
         "tests/mcp/test_supervisor.py::test_another_command_asks_again",

@@ -22,7 +22,7 @@ from core.events import (
     EventSource,
     MessageAction,
 )
-from core.llm.no_model import AGAIN
+from core.llm.registry import RERUN
 from core.rerun.comparison import Outcome
 from core.rerun.runner import Rerun, start_rerun
 from core.session.agent_session import AgentSession
@@ -391,7 +391,7 @@ async def test_rerun_never_uses_a_model(tmp_path: Path, monkeypatch: pytest.Monk
         async with asyncio.timeout(LONG_S):
             assert await rerun.play()
             assert outcomes(rerun) == [Outcome.SAME]
-            assert rerun.session.info.model == rerun.session.active_model.name == AGAIN
+            assert rerun.session.info.model == rerun.session.active_model.name == RERUN
             await rerun.session.send("And now do more.")  # after the end, too
             await rerun.session.settled()
         assert _done(await log_of(rerun.session))[-1] == "finish"

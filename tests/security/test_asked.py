@@ -12,7 +12,7 @@ from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, CmdRunAction
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from core.settings.security_settings import SecuritySettings
+from core.settings.sections import SecuritySettings
 from tests.doubles import FINISH, call
 from tests.session.test_session import conversation, send_and_settle
 from tests.warm_servers import WarmRuntime

@@ -12,7 +12,7 @@ import pytest
 
 from core.conversations.conversation_manager import ConversationManager
 from core.events import AgentState, MCPAction
-from core.mcp.server_status import ServerState
+from core.mcp.supervisor import ServerState
 from core.settings.config import Settings
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import START_S, supervised

@@ -24,7 +24,7 @@ from core.events import (
 from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import facts_of
 from core.security.risk_checks import RiskChecks, ShellRecord
-from core.settings.security_settings import SecuritySettings
+from core.settings.sections import SecuritySettings
 from core.store.writer import Draft
 from core.stream import EventStream
 from tests.streams import opened_stream

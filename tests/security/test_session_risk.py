@@ -7,7 +7,7 @@ from pathlib import Path
 
 from core.events import AgentState, CmdRunAction
 from core.settings.config import AgentSettings, Settings
-from core.settings.security_settings import SecuritySettings
+from core.settings.sections import SecuritySettings
 from tests.doubles import FINISH, bash
 from tests.session.test_session import conversation, of_type
 

@@ -12,10 +12,10 @@ from core.errors import ConfigurationError
 from core.settings.config import Origin, Settings, load, remember_model, save_settings
 from core.settings.editable_settings import (
     EFFECTS,
+    EditableSettings,
     Effect,
     Kind,
     Setting,
-    SettingsBook,
     as_text,
     checked,
     empty_is_default,
@@ -64,14 +64,14 @@ def sample(name: str, info: FieldInfo) -> str | bool:
 
 
 def named(name: str, home: Path = Path("/nonexistent"), environ: dict[str, str] | None = None, **given: Any) -> Setting:
-    return next(s for s in SettingsBook(home, environ or {}, given).read()[1] if s.name == name)
+    return next(s for s in EditableSettings(home, environ or {}, given).read()[1] if s.name == name)
 
 
 @pytest.mark.parametrize(("name", "info"), FIELDS, ids=[name for name, _ in FIELDS])
 def test_every_setting_has_a_help_and_survives_a_round_trip_through_the_file(
     name: str, info: FieldInfo, tmp_path: Path
 ) -> None:
-    book, value = SettingsBook(tmp_path, {}, {}), sample(name, info)
+    book, value = EditableSettings(tmp_path, {}, {}), sample(name, info)
     _, listed = book.change(name, value)
     setting = next(setting for setting in listed if setting.name == name)
     assert setting.help.endswith(".")
@@ -95,7 +95,7 @@ def test_nothing_among_the_settings_looks_like_a_secret() -> None:
 
 def test_what_others_wrote_into_the_file_stays(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
-    book = SettingsBook(tmp_path, {}, {})
+    book = EditableSettings(tmp_path, {}, {})
     book.change("agent.confirm", "risky")
     book.change("agent.max_iterations", "60")
     expected = CONFIG.replace("50", "60").rstrip("\n") + '\nconfirm = "risky"\n'
@@ -118,7 +118,7 @@ def test_what_others_wrote_into_the_file_stays(tmp_path: Path) -> None:
 def test_a_wrong_value_is_told_and_the_file_stays_as_it_is(name: str, value: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     with pytest.raises(ConfigurationError, match=told):
-        SettingsBook(tmp_path, {}, {}).change(name, value)
+        EditableSettings(tmp_path, {}, {}).change(name, value)
     assert (tmp_path / "config.toml").read_text() == CONFIG
 
 
@@ -137,7 +137,7 @@ def test_each_setting_says_where_its_value_comes_from_and_why_it_is_fixed(tmp_pa
 
 
 def test_an_empty_number_takes_the_default_and_an_empty_list_is_a_list(tmp_path: Path) -> None:
-    book = SettingsBook(tmp_path, {}, {})
+    book = EditableSettings(tmp_path, {}, {})
     book.change("sandbox.max_processes", "99")
     assert book.change("sandbox.max_processes", "")[0].sandbox.max_processes == 1024
     assert book.change("sandbox.plugins", "")[0].sandbox.plugins == ()

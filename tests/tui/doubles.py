@@ -40,15 +40,15 @@ from core.events import (
 )
 from core.llm.model_catalogue import KnownModel
 from core.llm.settings import LLMSettings
-from core.mcp.server_status import Server
-from core.memory.library import Own
+from core.mcp.supervisor import Server
+from core.memory.library import UserFolders
 from core.pub_sub import Frames
 from core.sandbox_types import Job, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
 from core.settings.config import AgentSettings, SandboxSettings
-from core.settings.editable_settings import Setting, SettingsBook
+from core.settings.editable_settings import EditableSettings, Setting
 from core.store.blobs import Blob, BlobRef
 from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_rows import kind_of
@@ -186,7 +186,7 @@ class UserTerminalDouble:
 
 
 @dataclass
-class RecollectionDouble:
+class MemoryDouble:
     """What a session knows of its folder."""
 
     folder: str
@@ -374,7 +374,7 @@ class SessionDouble:
         self.suspension = SuspensionDouble()
         self.user_control = UserControlDouble(self)
         self.consent = ConsentDouble()
-        self.recollection = RecollectionDouble(info.workspace)
+        self.memory = MemoryDouble(info.workspace)
         self.guard = GuardDouble()
         self.approval = ApprovalDouble(self)
         self.planning = PlanningDouble(self)
@@ -637,7 +637,7 @@ class ManagerDouble:
 
     def __post_init__(self) -> None:
         self.store = StoreDouble(self)
-        self.trust = FolderTrust(self.home, Own(self.home), TrustPolicy(self.home, lambda: ASK))
+        self.trust = FolderTrust(self.home, UserFolders(self.home), TrustPolicy(self.home, lambda: ASK))
 
     async def learn_secrets(self) -> None:
         """There is nothing to redact."""
@@ -698,15 +698,15 @@ class ManagerDouble:
     async def aclose(self) -> None:
         self.is_closed = True
 
-    async def near_models(self) -> Sequence[KnownModel]:
+    async def local_models(self) -> Sequence[KnownModel]:
         return self.near
 
     async def known_models(self) -> Sequence[KnownModel]:
         return self.catalogue
 
     @property
-    def book(self) -> SettingsBook:
-        return SettingsBook(self.home, self.environ, {})
+    def book(self) -> EditableSettings:
+        return EditableSettings(self.home, self.environ, {})
 
     async def read_settings(self) -> Sequence[Setting]:
         return self.book.read()[1]

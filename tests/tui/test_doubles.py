@@ -14,9 +14,9 @@ from core.approval.approval import Approval
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
 from core.delegation.delegation import Delegation
-from core.llm.factory import ModelOffer
+from core.llm.registry import ModelOffer
 from core.mcp.supervisor import Supervisor
-from core.memory.recall import Recollection
+from core.memory.memory import Memory
 from core.planning.planning_mode import PlanningMode
 from core.protocols import Runtime
 from core.sandbox.leftovers import Leftovers
@@ -39,7 +39,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.StateDouble: (State,),
     doubles.StreamDouble: (EventStream,),
     doubles.UserTerminalDouble: (UserTerminal,),
-    doubles.RecollectionDouble: (Recollection,),
+    doubles.MemoryDouble: (Memory,),
     doubles.ConsentDouble: (ImportConsent,),
     doubles.GuardDouble: (Guard,),
     doubles.UserControlDouble: (UserControl,),

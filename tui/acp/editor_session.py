@@ -48,7 +48,7 @@ from tui.acp.tool_calls import (
 from tui.acp.updates import EventTranslator, Outbox, Update, message
 from tui.approval.question import ask_about
 from tui.i18n import _
-from tui.memory.compaction_text import condensed
+from tui.memory.memory_text import condensed
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class EditorSession:
         """Run a command, or send the message."""
         if not message.pictures and await run_command(message.text, self.session):
             return
-        text = await expand_command(message.text, home, self.session.recollection.gathered)
+        text = await expand_command(message.text, home, self.session.memory.gathered)
         await self.session.send(text, message.pictures, message.context)
 
     async def _response(self, turn: Turn, *, is_answered: bool) -> PromptResponse:

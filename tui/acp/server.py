@@ -56,8 +56,8 @@ from acp.schema import (
 )
 from pydantic import BaseModel
 
-from core.acp.acp_selection import OTHER
-from core.acp.json_rpc import MAX_LINE_BYTES, Wire
+from core.acp import ACP_AGENT
+from core.acp.json_rpc import MAX_LINE_BYTES, JsonRpcStream
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.security.confirmation import ConfirmMode
@@ -162,7 +162,7 @@ class Server:
         self._require_initialized()
         folder = _absolute(request.cwd)
         manager = await self.manager()
-        if not manager.settings.model and manager.settings.agent.name != OTHER:
+        if not manager.settings.model and manager.settings.agent.name != ACP_AGENT:
             raise ConfigurationError(
                 _("No model is configured. Give one in the editor's settings: handloom acp --model PROVIDER/NAME.")
             )
@@ -283,7 +283,7 @@ class Server:
     async def _greet(self, editor: EditorSession, servers: Sequence[BaseModel], folders: Sequence[str]) -> None:
         """Send the available commands, and what the user should know before the first prompt."""
         manager = await self.manager()
-        gathered = await manager.trust.gathered(editor.session.recollection.folder)
+        gathered = await manager.trust.gathered(editor.session.memory.folder)
         editor.outbox.put([await available_commands(manager.store.home, gathered)])
         if gathered.standing.waiting and manager.trust.asks:
             text = _("This folder brings files for agents, which do not count before you have said yes: {command}")
@@ -332,7 +332,7 @@ def _modes(session: AgentSession) -> SessionModeState:
 
 
 @asynccontextmanager
-async def standard_streams() -> AsyncIterator[Wire]:
+async def standard_streams() -> AsyncIterator[JsonRpcStream]:
     """The connection on standard input and output, which only the protocol uses meanwhile.
 
     Whatever else prints goes to standard error; whatever else reads gets nothing. Raises UsageError if they cannot be
@@ -348,7 +348,7 @@ async def standard_streams() -> AsyncIterator[Wire]:
     except (ValueError, OSError) as error:
         raise UsageError(_("This command talks with an editor through pipes. Let an editor start it.")) from error
     watch = asyncio.create_task(_end_with(ended, reader))
-    wire = Wire(reader, asyncio.StreamWriter(sink, protocol, None, loop))
+    wire = JsonRpcStream(reader, asyncio.StreamWriter(sink, protocol, None, loop))
     try:
         yield wire
     finally:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
-from core.acp.acp_selection import OTHER
+from core.acp import ACP_AGENT
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, ExitStatus, HandloomError, UsageError
 from core.events import (
@@ -121,7 +121,7 @@ async def run(options: argparse.Namespace) -> int:
         llm__record=options.record,
         trust__projects="always" if options.trust else None,
     )
-    if not settings.model and not options.resume and settings.agent.name != OTHER:
+    if not settings.model and not options.resume and settings.agent.name != ACP_AGENT:
         raise ConfigurationError(
             "No model is configured. Pass --model (PROVIDER/NAME, scripted:FILE or demo) or set HANDLOOM_MODEL."
         )
@@ -136,7 +136,7 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
-        session.recollection.instructions = options.instructions.strip()
+        session.memory.instructions = options.instructions.strip()
         session.approval.set_mode(settings.agent.confirm)  # the option is for this task only
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":

@@ -29,10 +29,10 @@ from urllib.parse import quote
 from core.env_allowlist import inherited
 from core.errors import ConfigurationError, HandloomError, StoreError
 from core.home import CONFIG
-from core.llm.factory import create_llm, offers
 from core.llm.model_host_client import ModelHost
 from core.llm.providers import key_variables_of
-from core.mcp.agreements import Agreements
+from core.llm.registry import create_llm, offers
+from core.mcp.approvals import Approvals
 from core.mcp.server_definitions import ServerSpec, of_project, of_user
 from core.secrets.backends import wrong_mode
 from core.secrets.vault import INDEX, VALUES, Vault
@@ -414,9 +414,9 @@ def servers(machine: Machine) -> Finding:
         return note(sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file. The other servers work."))
     if not specs:
         return ok(_("none configured"))
-    agreements = Agreements(machine.home)
+    approvals = Approvals(machine.home)
     try:
-        waiting = [spec for spec in specs if not agreements.agreed(spec)]
+        waiting = [spec for spec in specs if not approvals.is_approved(spec)]
     except ConfigurationError as error:
         return note(sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers again."))
     path = inherited(machine.environ).get("PATH")

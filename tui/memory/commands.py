@@ -88,7 +88,7 @@ def show_knowledge(app: Context) -> None:
 
 
 async def _show_knowledge(app: Context, manager: ConversationManager) -> None:
-    from tui.memory.knowledge_text import knowledge_text
+    from tui.memory.memory_text import knowledge_text
 
     gathered = await manager.trust.gathered(project_folder(app))
     text = Content.assemble(*knowledge_text(gathered))

@@ -44,7 +44,7 @@ async def pick_model(app: Context) -> str | None:
     manager, tab = app.manager, app.tabs.current
     recent = [info.model for info in await manager.list()]
     current = tab.model_name if tab is not None else ""
-    picker = ModelPicker(manager.offers(), recent, manager.known_models, current, manager.near_models)
+    picker = ModelPicker(manager.offers(), recent, manager.known_models, current, manager.local_models)
     return await app.push_screen_wait(picker)
 
 

@@ -19,8 +19,8 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.footer import tokens
 
 if TYPE_CHECKING:
-    from core.llm.factory import ModelOffer
     from core.llm.model_catalogue import KnownModel
+    from core.llm.registry import ModelOffer
 
 RECENT = 5
 COMPACT_BELOW = 100

@@ -23,8 +23,8 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
 
 if TYPE_CHECKING:
-    from core.llm.factory import ModelOffer
     from core.llm.model_catalogue import KnownModel
+    from core.llm.registry import ModelOffer
 
 DEFAULT_URL = "http://localhost:11434/v1"
 NO_KEY = _(
@@ -40,7 +40,7 @@ MAX_SERVED = 3
 
 def with_served(offers: Sequence[ModelOffer], near: Iterable[KnownModel]) -> list[ModelOffer]:
     """The offers with the first models that servers on this machine have, before the demo, which is the last."""
-    from core.llm.factory import ModelOffer
+    from core.llm.registry import ModelOffer
 
     served = [ModelOffer(model.name, model.provider, "served") for model in near if model.why == "served"]
     return [*offers[:-1], *served[:MAX_SERVED], *offers[-1:]]

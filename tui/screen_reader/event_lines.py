@@ -38,7 +38,7 @@ from core.events import (
 )
 from tui.approval.answer_list import WAYS
 from tui.i18n import _
-from tui.memory.compaction_text import condensed
+from tui.memory.memory_text import condensed
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
 from tui.workspace.conversation_status import mark_of_stored
 

@@ -43,7 +43,7 @@ async def run(options: StartOptions, connect: Callable[[], Awaitable[Conversatio
     try:
         session = await _open(options, manager)
         await manager.attach(session.info.id)
-        await ScreenReader(session, TrustQuestion(manager.trust, lambda: session.recollection.folder)).run()
+        await ScreenReader(session, TrustQuestion(manager.trust, lambda: session.memory.folder)).run()
     finally:
         await manager.aclose()
     return ExitStatus.FINISHED
@@ -218,7 +218,7 @@ class ScreenReader:
         if self._trust.is_open:
             await self._answer_trust(text)
         elif text == "/trust":
-            self._say(*await self._trust.ask_again(session.recollection.along))
+            self._say(*await self._trust.ask_again(session.memory.along))
             self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
         elif state.halt is not None:
             await self._answer_halt(text, halt_options(state.halt))
@@ -244,7 +244,7 @@ class ScreenReader:
         if self._trust.is_open:
             self._prompt(_("Answer: "))
             return
-        await self._session.recollection.refresh()
+        await self._session.memory.refresh()
         self._reported = self._session.stream.latest_id
         await self._report_state()
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from core.errors import ConfigurationError, ExitStatus, UsageError
 from core.home import home_folder
-from core.memory.library import Own
+from core.memory.library import UserFolders
 from core.settings.config import load
 from core.trust.folder_trust import FolderTrust
 from core.trust.trust_store import TrustPolicy, TrustState
@@ -29,7 +29,7 @@ def trust(options: argparse.Namespace) -> int:
     """List, give or revoke. Raises UsageError, ConfigurationError."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    trusting = FolderTrust(home, Own.of(home, os.environ), TrustPolicy(home, lambda: settings.trust.projects))
+    trusting = FolderTrust(home, UserFolders.of(home, os.environ), TrustPolicy(home, lambda: settings.trust.projects))
     match options.step:
         case "list":
             return _list(trusting, as_json=options.json)

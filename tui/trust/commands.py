@@ -45,7 +45,7 @@ async def _manage_trust(app: Context, manager: ConversationManager) -> None:
 
     folder, along = (
         project_folder(app),
-        app.tabs.conversation.session.recollection.along if app.tabs.conversation else (),
+        app.tabs.conversation.session.memory.along if app.tabs.conversation else (),
     )
     standing = await manager.trust.look(folder, along)
     if not (standing.waiting or standing.trusted or standing.survey.problems):
@@ -64,13 +64,13 @@ async def _manage_trust(app: Context, manager: ConversationManager) -> None:
             app.flash(_("Trust revoked. The agent still knows what it has already read."))
     finally:
         for tab in app.tabs.conversations:
-            await tab.session.recollection.refresh()
+            await tab.session.memory.refresh()
 
 
 def project_folder(app: Context) -> str:
     """The folder of the conversation in sight, as its agent has it."""
     if (tab := app.tabs.conversation) is not None:
-        return tab.session.recollection.folder
+        return tab.session.memory.folder
     return app.tabs.current.folder if app.tabs.current is not None else app.options.workspace
 
 

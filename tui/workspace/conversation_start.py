@@ -100,7 +100,7 @@ async def _choose_model(app: Context) -> str | None:
         return app.tabs.conversation.model_name
     from tui.models.start_screen import StartScreen, with_served
 
-    offers = with_served(app.manager.offers(), await app.manager.near_models())
+    offers = with_served(app.manager.offers(), await app.manager.local_models())
     chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, lambda: pick_model(app)))
     if chosen is None:
         return None

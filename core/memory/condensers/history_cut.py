@@ -22,8 +22,7 @@ from core.events import (
     RecallAction,
     SystemMessageAction,
 )
-from core.memory.context_events import is_seen, size_of
-from core.memory.token_estimate import Scale
+from core.memory.context_events import Scale, is_seen, size_of
 from core.protocols import LLMRequest, LLMResponse
 
 Ask = Callable[[LLMRequest], Awaitable[LLMResponse]]

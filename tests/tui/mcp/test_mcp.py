@@ -10,8 +10,8 @@ from textual.containers import Vertical
 
 from core.events import EventSource, MCPAction, MCPObservation
 from core.mcp.server_definitions import ServerSpec
-from core.mcp.server_status import Server as OurServer
-from core.mcp.server_status import ServerState
+from core.mcp.supervisor import Server as OurServer
+from core.mcp.supervisor import ServerState
 from tests.tui.doubles import ManagerDouble, ServersDouble, StreamDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.dialog import ChoiceScreen

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from core import status_messages
-from core.llm.factory import offers
+from core.llm.registry import offers
 from core.settings.config import Origin, Settings
 from core.settings.editable_settings import _BOUNDS, BY_ENVIRONMENT, BY_OPTION, Effect, Kind, fields, sections
 from tui.commands import ROWS, Scope

@@ -1,4 +1,4 @@
-"""What the user has approved: commands of project servers, and the tools of all servers as they were then.
+"""Approvals: the commands of project servers and the tools of all servers that the user has approved.
 
 Stored in `mcp.json` in the home folder. A project's server is only started while its fingerprint is the approved one,
 and a tool is only offered while its hash is. A user's own server needs no approval, so its first list of tools is
@@ -9,8 +9,6 @@ file is written atomically.
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 from core.errors import ConfigurationError
 from core.llm.host_protocol import Line
 from core.mcp.server_definitions import ServerSpec
-from core.regular_files import read_bytes
+from core.regular_files import read_bytes, write_private
 
 NAME = "mcp.json"
 VERSION = 1
@@ -26,38 +24,38 @@ KEPT_CHARS = 1_000
 """How much of a description is stored, to show what has changed."""
 
 
-class Agreements:
+class Approvals:
     """The approvals in one home folder."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def agreed(self, spec: ServerSpec) -> bool:
+    def is_approved(self, spec: ServerSpec) -> bool:
         """Whether exactly this command may be started. Raises ConfigurationError."""
         return not spec.folder or self._entry(self._read(), spec).get("agreed") is True
 
-    def was_agreed(self, spec: ServerSpec) -> bool:
+    def was_approved(self, spec: ServerSpec) -> bool:
         """Whether another command was approved for a server of this name. Raises ConfigurationError."""
         return bool(self._read().get(spec.key, {}).get("agreed"))
 
-    def agree(self, spec: ServerSpec) -> None:
+    def approve(self, spec: ServerSpec) -> None:
         """Approve exactly this command; the tools that it then has are approved too. Raises ConfigurationError."""
         self._change(spec, {"agreed": True})
 
     def forget(self, spec: ServerSpec) -> None:
         """Delete all approvals for a server. Raises ConfigurationError."""
-        everything = self._read()
-        everything.pop(spec.key, None)
-        self._write(everything)
+        servers = self._read()
+        servers.pop(spec.key, None)
+        self._write(servers)
 
     def forget_folder(self, folder: str) -> None:
         """Delete all approvals for the servers of a workspace. Raises ConfigurationError."""
-        everything = self._read()
-        kept = {key: entry for key, entry in everything.items() if not key.endswith(f"@{folder}")}
-        if len(kept) < len(everything):
+        servers = self._read()
+        kept = {key: entry for key, entry in servers.items() if not key.endswith(f"@{folder}")}
+        if len(kept) < len(servers):
             self._write(kept)
 
-    def tools(self, spec: ServerSpec) -> dict[str, Mapping[str, str]] | None:
+    def approved_tools(self, spec: ServerSpec) -> dict[str, Mapping[str, str]] | None:
         """Return the approved tools by name, each with `hash` and `about`; None if none were ever approved.
 
         Raises ConfigurationError.
@@ -65,43 +63,40 @@ class Agreements:
         tools = self._entry(self._read(), spec).get("tools")
         return tools if isinstance(tools, dict) else None
 
-    def approve(self, spec: ServerSpec, tools: Sequence[Line]) -> None:
+    def approve_tools(self, spec: ServerSpec, tools: Sequence[Line]) -> None:
         """Replace the approved tools by these. Raises ConfigurationError."""
         kept = {tool["name"]: {"hash": tool["hash"], "about": tool["about"][:KEPT_CHARS]} for tool in tools}
         self._change(spec, {"tools": kept})
 
-    def _entry(self, everything: Mapping[str, Any], spec: ServerSpec) -> dict[str, Any]:
-        """Return the entry of a server; empty if its command is another."""
-        entry = everything.get(spec.key)
+    def _entry(self, servers: Mapping[str, Any], spec: ServerSpec) -> dict[str, Any]:
+        """Return the entry of a server, or {} if its command is different."""
+        entry = servers.get(spec.key)
         if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:
             return {}
         return entry
 
     def _change(self, spec: ServerSpec, update: Mapping[str, Any]) -> None:
-        everything = self._read()
-        everything[spec.key] = {**self._entry(everything, spec), "fingerprint": spec.fingerprint, **update}
-        self._write(everything)
+        servers = self._read()
+        servers[spec.key] = {**self._entry(servers, spec), "fingerprint": spec.fingerprint, **update}
+        self._write(servers)
 
     def _read(self) -> dict[str, Any]:
         path = self._home / NAME
         try:
-            said = json.loads(read_bytes(path))
-            servers = said["servers"]
-            if said["version"] != VERSION or not all(isinstance(entry, dict) for entry in servers.values()):
-                raise ValueError("it is of another version")
+            stored = json.loads(read_bytes(path))
+            servers = stored["servers"]
+            if stored["version"] != VERSION or not all(isinstance(entry, dict) for entry in servers.values()):
+                raise ValueError("it has another version")
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            text = f"{path} cannot be read: {error}. Move it away; then every server of a project asks again."
+            text = f"{path} cannot be read: {error}. Move it away; then servers of projects need your approval again."
             raise ConfigurationError(text) from error
         return dict(servers)
 
     def _write(self, servers: Mapping[str, Any]) -> None:
         path = self._home / NAME
         try:
-            self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile("w", dir=self._home, delete=False, encoding="utf-8") as new:
-                json.dump({"version": VERSION, "servers": servers}, new, indent=1)
-            os.replace(new.name, path)
+            write_private(path, json.dumps({"version": VERSION, "servers": servers}, indent=1))
         except OSError as error:
             raise ConfigurationError(f"{path} cannot be written: {error}. Make room, and try again.") from error
