@@ -1,8 +1,7 @@
-"""Public doubles of what the workspace talks to: a manager, its sessions and their streams, all in memory.
+"""Doubles of what the workspace uses: a manager, its sessions and their streams, all in memory.
 
-They have the shape of `core.conversations.conversation_manager` and `core.session.agent_session` and none of their
-work: a test says what happens (`session.say`, `session.publish`, `session.become`), and reads what the user wished
-(`session.wishes`).
+They have the shape of `ConversationManager` and `AgentSession`. A test says what happens (`session.say`,
+`session.publish`, `session.become`) and reads what the user asked for (`session.wishes`).
 """
 
 from __future__ import annotations
@@ -62,8 +61,6 @@ METRICS = LLMMetrics(
     accumulated_cost=0.0123,
     accumulated_token_usage=TokenUsage(per_turn_token=24_000, context_window=200_000),
 )
-
-
 LIMITS = Limits(max_iterations=100)
 
 
@@ -87,7 +84,7 @@ class StateDouble:
 
 
 class StreamDouble:
-    """A stream whose events lie in a list."""
+    """A stream whose events are in a list."""
 
     def __init__(self, conversation_id: str) -> None:
         self.conversation_id = conversation_id
@@ -128,16 +125,11 @@ class StreamDouble:
         end = len(self.events) if before is None else before
         if where is None:
             return self.events[max(0, end - limit) : end]
-        wanted = [
-            envelope
-            for envelope in self.events[:end]
-            if (not where.kinds or kind_of(envelope.event) in where.kinds)
-            and (not where.sources or envelope.source in where.sources)
-        ]
-        return wanted[-limit:]
+        found = [e for e in self.events[:end] if not where.kinds or kind_of(e.event) in where.kinds]
+        return [e for e in found if not where.sources or e.source in where.sources][-limit:]
 
     def store(self, event: Event, source: EventSource = EventSource.AGENT, cause: int | None = None) -> Envelope:
-        """Put an event into the log without telling anybody."""
+        """Put an event into the log without calling the subscribers."""
         number = len(self.events)
         envelope = Envelope(
             conversation_id=self.conversation_id,
@@ -161,14 +153,15 @@ class StreamDouble:
         return envelope
 
 
+@dataclass
 class UserTerminalDouble:
     """Who has the terminal, as the test says, and what was typed."""
 
-    def __init__(self, session: SessionDouble) -> None:
-        self._session = session
-        self.is_on = self.is_ready = False
-        self.typed = b""
-        self.sizes: list[tuple[int, int]] = []
+    _session: SessionDouble
+    is_on: bool = False
+    is_ready: bool = False
+    typed: bytes = b""
+    sizes: list[tuple[int, int]] = field(default_factory=list)
 
     async def begin(self, rows: int, columns: int) -> None:
         self._session._wish("take_terminal")
@@ -218,14 +211,14 @@ class GuardDouble:
         return self.judgement
 
 
+@dataclass
 class ApprovalDouble:
-    """What the user's answers are told to."""
+    """Takes the user's answers."""
 
-    def __init__(self, session: SessionDouble) -> None:
-        self._session = session
-        self.mode = "always"
-        self.kept = ("", True)
-        """The mode that was kept last, and whether it is that of the settings."""
+    _session: SessionDouble
+    mode: str = "always"
+    kept: tuple[str, bool] = ("", True)
+    """The mode that was stored last, and whether it is that of the settings."""
 
     def set_mode(self, mode: str) -> None:
         self._session._wish("set_confirm_mode", mode)
@@ -256,13 +249,13 @@ class ApprovalDouble:
         self._session.guard.conversation_permissions.remove(permission)
 
 
+@dataclass
 class UserBrowserDouble:
-    """Who has the browser; what the user does there is a wish of the session's, and what is hidden is noted here."""
+    """Who has the browser, as the test says, and the secret texts that were typed there."""
 
-    def __init__(self, session: SessionDouble) -> None:
-        self._session = session
-        self.is_on = False
-        self.hidden: list[str] = []
+    _session: SessionDouble
+    is_on: bool = False
+    hidden: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
         self._session._wish("take_browser")
@@ -335,11 +328,11 @@ def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
     return BrowseInteractiveAction(browser_actions=calls, thought=thought, by_user=True)
 
 
+@dataclass
 class PlanningDouble:
     """The plan, and what the user says of it."""
 
-    def __init__(self, session: SessionDouble) -> None:
-        self._session = session
+    _session: SessionDouble
 
     async def approve(self, task_list: Sequence[dict[str, Any]]) -> None:
         self._session._wish("approve_plan", *(str(task.get("title")) for task in task_list))
