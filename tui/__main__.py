@@ -148,7 +148,6 @@ def _workspace(options: argparse.Namespace) -> int:
 
 
 def _show(start: StartOptions) -> int:
-    """Run the workspace until the user quits."""
     from tui.shortcuts import keymap
 
     if start.home is not None:

@@ -142,7 +142,6 @@ class HandloomApp(App[None], inherit_bindings=False):
     # -- opening and closing -------------------------------------------------------------------------------------------
 
     def get_default_screen(self) -> Screen[None]:
-        """The main screen."""
         return self.workspace
 
     def on_mount(self) -> None:
@@ -210,14 +209,12 @@ class HandloomApp(App[None], inherit_bindings=False):
     # -- what features are given ---------------------------------------------------------------------------------------
 
     def attempt(self, work: Coroutine[Any, Any, None], group: str = "default", *, exclusive: bool = False) -> None:
-        """Run a coroutine in the background and report its errors. If exclusive, cancel what runs in its group."""
         attempt = self._attempt(work)
         task = self.run_worker(attempt, group=group, exclusive=exclusive, exit_on_error=False)._task
         if task is not None:  # cancelled before it starts, both would never be awaited
             task.add_done_callback(lambda _: (attempt.close(), work.close()))
 
     def cancel(self, group: str) -> None:
-        """Cancel the background work of a group."""
         self.workers.cancel_group(self, group)
 
     async def _attempt(self, work: Coroutine[Any, Any, None]) -> None:
@@ -234,11 +231,9 @@ class HandloomApp(App[None], inherit_bindings=False):
                 self.report(text.format(error=f"{type(error).__name__}: {error}"))
 
     def report(self, message: str) -> None:
-        """Show a problem until the user dismisses it."""
         self.workspace.notice.show(sanitize(message))
 
     def flash(self, message: str) -> None:
-        """Show a line for three seconds."""
         self.workspace.flash(sanitize_line(message, 200))
         if self._flash_timer is not None:
             self._flash_timer.stop()
@@ -253,7 +248,6 @@ class HandloomApp(App[None], inherit_bindings=False):
         escapes.write(self._driver, sequence)
 
     def copy_to_clipboard(self, text: str, note: str = "") -> None:
-        """Copy a text to the clipboard and say so."""
         if not text:
             return  # keeps what was copied before
         self._clipboard = text
@@ -264,21 +258,17 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.flash(await clipboard.copy(text, note, os.environ, self.emit, headless=self.is_headless))
 
     def _show(self, tab: Tab | None) -> None:
-        """Draw the current tab, after it has changed."""
         self.approvals.clear()
         self.workspace.show(tab)
         self.frames.draw()
 
     def wake(self, tab: Tab) -> None:
-        """Draw a tab in the next frame, because it has changed."""
         self.frames.wake(tab)
 
     def period_s(self) -> float:
-        """The current time between two frames."""
         return self.frames.period_s()
 
     def watch_title(self, title: str) -> None:
-        """Set the title of the terminal's window."""
         self.emit(escapes.title(in_ascii(title) if GLYPHS.ascii else title))
 
     @property
@@ -292,7 +282,6 @@ class HandloomApp(App[None], inherit_bindings=False):
         return self.graphics_session.terminal
 
     def get_line_filters(self) -> Sequence[LineFilter]:
-        """Textual's filters as far as they fit, and ours."""
         return self.themes.line_filters(super().get_line_filters())
 
     def _display(self, screen: Screen[Any], renderable: Any) -> None:

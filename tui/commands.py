@@ -120,11 +120,6 @@ def by_leader(key: str) -> tuple[Command, str] | None:
     return None
 
 
-def leader_commands() -> Iterator[Command]:
-    """The commands with a leader key, in the table's order."""
-    return (command for command in COMMANDS if command.leader)
-
-
 def by_group(commands: Iterable[Command]) -> Iterator[tuple[str, list[Command]]]:
     """The commands of each group that has some, in the table's order of groups."""
     groups: dict[str, list[Command]] = {command.group: [] for command in COMMANDS}

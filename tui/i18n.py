@@ -30,7 +30,6 @@ def counted(number: int, one: str, many: str) -> str:
 
 
 def languages() -> list[str]:
-    """The available languages."""
     return ["en", *sorted(folder.name for folder in LOCALES.iterdir() if folder.is_dir())]
 
 

@@ -25,7 +25,6 @@ class Palette:
         """Ids of commands, the latest first."""
 
     def open(self) -> None:
-        """Open the palette."""
         from tui.palette.screen import PaletteScreen
 
         self._app.push_screen(PaletteScreen(self._used, self._load_rows), self._carry_out)
@@ -43,7 +42,6 @@ class Palette:
                 app.attempt(show_settings(app, name))
 
     async def _load_rows(self) -> Sequence[Row]:
-        """The rows of conversations and settings."""
         from tui.dialogs.search_list import Row
 
         manager = self._app.manager

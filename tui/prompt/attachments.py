@@ -48,7 +48,6 @@ class Picture:
 
 
 def is_long(text: str) -> bool:
-    """Whether a paste is shown as a chip."""
     return len(text) > LONG_CHARS or text.count("\n") >= LONG_LINES
 
 
@@ -66,7 +65,6 @@ class Chips:
         return self._add(label, text)
 
     def attach(self, picture: Picture) -> str:
-        """The token for a picture."""
         return self._add(IMAGE.format(size=f"{picture.width}x{picture.height}"), picture)
 
     def _add(self, label: str, content: str | Picture) -> str:

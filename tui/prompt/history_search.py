@@ -52,7 +52,6 @@ class HistorySearch:
         self._query = ""
 
     def begin(self) -> None:
-        """Show all sent messages, the newest first."""
         self.is_active, self._query = True, ""
         self._show()
 
@@ -77,7 +76,6 @@ class HistorySearch:
             self._prompt.put(row.value)
 
     def add(self, text: str) -> None:
-        """Append to the query."""
         self._query += "".join(character for character in text if character.isprintable())
         self._show()
 

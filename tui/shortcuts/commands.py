@@ -38,7 +38,6 @@ def after_help(app: HandloomApp, answer: str | None) -> None:
 
 
 def edit_keys(app: HandloomApp) -> None:
-    """Open the file with the user's own keys in their editor."""
     from tui.shortcuts.own_keys import edit_file
 
     if app.options.home is not None:

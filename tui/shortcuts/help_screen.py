@@ -138,7 +138,6 @@ def _scopes(scope: Scope) -> set[Scope]:
 
 
 def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterable[Part]:
-    """Keys on the left; title and help on the right."""
     left = min(max(12, width // 3), 20)
     for command in commands:
         shown = ", ".join(all_keys(command))

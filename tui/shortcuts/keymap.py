@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 import string
 import tomllib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -148,7 +148,6 @@ def use(wanted: Wanted) -> None:
 
 
 def chosen() -> Wanted:
-    """The keys that `use` set."""
     return _chosen[0]
 
 
@@ -298,13 +297,7 @@ def clashes(commands: Sequence[Command]) -> Iterator[tuple[Command, Command, str
             by_key.setdefault(key, []).append(command)
     seconds: dict[str, Command] = {}
     for command in commands:
-        for second in _seconds(command):
+        for second in string.digits[1:] if command.leader == DIGITS else command.leader:
             if second in seconds:
                 yield seconds[second], command, f"leader {second}"
             seconds.setdefault(second, command)
-
-
-def _seconds(command: Command) -> Iterable[str]:
-    if command.leader == DIGITS:
-        return string.digits[1:]
-    return [command.leader] if command.leader else []

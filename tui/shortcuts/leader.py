@@ -12,7 +12,7 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.commands import BY_ID, Command, by_group, by_leader, leader_commands
+from tui.commands import BY_ID, COMMANDS, Command, by_group, by_leader
 from tui.i18n import _
 from tui.shortcuts.command import keyed
 
@@ -49,7 +49,6 @@ class WhichKey(Static):
         self._page = 0
 
     def reveal(self) -> None:
-        """Show the first page."""
         self._page = 0
         self._show()
 
@@ -60,7 +59,8 @@ class WhichKey(Static):
 
     def _show(self) -> None:
         size = self.screen.size
-        shown = pages(list(leader_commands()), max(8, size.width - 2), max(1, size.height - 4))
+        commands = [command for command in COMMANDS if command.leader]
+        shown = pages(commands, max(8, size.width - 2), max(1, size.height - 4))
         self.update(shown[self._page % len(shown)])
         self.display = True
 
@@ -77,7 +77,6 @@ class Leader:
 
     @property
     def is_armed(self) -> bool:
-        """Whether the next key belongs to the leader."""
         return bool(self._timers)
 
     def press(self) -> None:

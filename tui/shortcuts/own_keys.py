@@ -107,12 +107,10 @@ class KeyRow(Setting):
 
     @property
     def field(self) -> str:
-        """The command's id."""
         return self.name.removeprefix(f"{SECTION}.")
 
     @property
     def fixed_by(self) -> tuple[str, str]:
-        """Where it is changed."""
         return IN_FILE, key_of("app.keys")
 
 

@@ -56,6 +56,7 @@ class Themes:
         app.no_color = not coloured
         if screen.motion == "reduced":
             app.animation_level = "none"
+        self._own_folder = Path(app.options.themes_dir) if app.options.themes_dir else None
         self.offered: dict[str, Theme] = {}
         self._stamps_seen: object = None
         self._watch: Watch | None = None
@@ -64,11 +65,6 @@ class Themes:
         """Textual's filters without that for NO_COLOR, and ours."""
         textual = (one for one in filters if isinstance(one, ANSIToTruecolor | DimFilter))
         return [*textual, *line_style.filters(sixteen=self._app.native_ansi_color)]
-
-    @property
-    def own_folder(self) -> Path | None:
-        """The folder of the user's own themes."""
-        return Path(self._app.options.themes_dir) if self._app.options.themes_dir else None
 
     def begin(self) -> list[str]:
         """Load the themes and apply the chosen one. Returns messages about problems."""
@@ -86,9 +82,8 @@ class Themes:
         return problems
 
     def _load(self) -> list[str]:
-        own = self.own_folder
-        self._stamps_seen = _stamps(own)
-        loaded, problems = theme_files.load_all([theme_files.OURS, *([own] if own is not None else [])])
+        self._stamps_seen = _stamps(self._own_folder)
+        loaded, problems = theme_files.load_all(filter(None, (theme_files.OURS, self._own_folder)))
         self.offered = {theme.name: theme for theme in loaded}
         for theme in loaded:
             self._app.register_theme(theme)
@@ -96,8 +91,8 @@ class Themes:
 
     def watch(self) -> None:
         """Apply changes of the user's own themes as they are made. Called after the first frame."""
-        if self.own_folder is not None:
-            self._watch = watch(self.own_folder, self._changed)
+        if self._own_folder is not None:
+            self._watch = watch(self._own_folder, self._changed)
 
     def unwatch(self) -> None:
         if self._watch is not None:
@@ -110,7 +105,7 @@ class Themes:
             self._changed()
 
     def _changed(self) -> None:
-        if _stamps(self.own_folder) != self._stamps_seen:
+        if _stamps(self._own_folder) != self._stamps_seen:
             self.reload()
 
     def reload(self) -> None:

@@ -48,7 +48,6 @@ class Chats(Horizontal):
 
     @property
     def shown(self) -> ChatView:
-        """The chat of the current conversation."""
         return self._views[0]
 
     def on_mount(self) -> None:
@@ -94,7 +93,6 @@ class Chats(Horizontal):
             view.set_class(self.split_tab is not None and view is self.shown, "-owner")
 
     def redraw(self) -> None:
-        """Draw again, for example when a picture was loaded."""
         for view in self._views:
             view.refresh()
 

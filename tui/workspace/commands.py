@@ -32,7 +32,6 @@ class CopyMode:
 
     @property
     def is_on(self) -> bool:
-        """Whether copy mode is on."""
         return self._before is not None
 
     def toggle(self) -> None:
@@ -109,7 +108,6 @@ def redraw(app: HandloomApp) -> None:
 
 
 def quit(app: HandloomApp) -> None:
-    """Quit, after a question if an agent is working."""
     confirm_stop(app, [tab for tab in app.tabs.all if tab.running], _("quit"), app.exit)
 
 
@@ -117,7 +115,6 @@ def quit(app: HandloomApp) -> None:
 
 
 def close_current(app: Context) -> None:
-    """Close the current tab."""
     if app.tabs.current is not None:
         app.tabs.close(app.tabs.current)
 

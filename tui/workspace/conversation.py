@@ -68,7 +68,6 @@ class ConversationTab(Tab):
 
     @property
     def state_words(self) -> str:
-        """The state in words."""
         return self._mark_and_words[1]
 
     @property

@@ -76,18 +76,8 @@ class Mark(Enum):
     REPLAY = ("↺", _("replay"), "$text-secondary")
     IDLE = ("•", _("idle"), "$text-muted")
 
-    @property
-    def glyph(self) -> str:
-        return self.value[0]
-
-    @property
-    def word(self) -> str:
-        return self.value[1]
-
-    @property
-    def colour(self) -> str:
-        """A theme variable; never the only difference between marks."""
-        return self.value[2]
+    def __init__(self, glyph: str, word: str, colour: str) -> None:
+        self.glyph, self.word, self.colour = glyph, word, colour
 
 
 _BY_STATE = {

@@ -64,7 +64,6 @@ class Pace:
         return max(self._period_s, min(TYPING_S, self._frame_s / TYPING_BUSY))
 
     def wait_s(self, now: float, typed_at: float) -> float:
-        """How long to wait for the next frame."""
         return max(0.0, self._drawn_at + self.period_s(now, typed_at) - now)
 
 
@@ -88,13 +87,11 @@ class FrameLoop:
             self.wake(self._app.tabs.current)
 
     def wake(self, tab: Tab) -> None:
-        """Draw a tab in the next frame, because it has changed."""
         if self.timer is None and self._app.is_running:
             delay = self._pace.wait_s(self._app.clock(), self._app.workspace.typed_at)
             self.timer = self._app.set_timer(delay or 0.001, self.draw)
 
     def period_s(self) -> float:
-        """The current time between two frames."""
         return self._pace.period_s(self._app.clock(), self._app.workspace.typed_at)
 
     def draw(self) -> None:

@@ -147,12 +147,10 @@ class Workspace(Screen[None]):
 
     @property
     def chat(self) -> ChatView:
-        """The chat of the current conversation."""
         return self.chats.shown
 
     @property
     def question(self) -> QuestionView | None:
-        """The question above the prompt."""
         return self.prompt.question
 
     def pane(self, name: str) -> Widget:
@@ -160,7 +158,6 @@ class Workspace(Screen[None]):
         return self.chat if name == "chat" else self.query_one(f"#{name}")
 
     def _name_of(self, widget: Widget | None) -> str:
-        """The name of a pane; empty for any other widget."""
         return next((name for name in PANES if widget is not None and widget is self.pane(name)), "")
 
     # -- what is shown -------------------------------------------------------------------------------------------------
@@ -226,7 +223,6 @@ class Workspace(Screen[None]):
 
     @property
     def split_tab(self) -> Tab | None:
-        """The conversation whose chat is beside the current one."""
         return self.chats.split_tab
 
     def split(self, tab: Tab) -> None:
@@ -245,7 +241,6 @@ class Workspace(Screen[None]):
         return None if tab is other else other
 
     def end_split(self) -> None:
-        """Show one conversation."""
         if self.split_tab is not None:
             self._hide(self.split_tab)
             self.chats.end_split()
@@ -257,7 +252,6 @@ class Workspace(Screen[None]):
         self.live_page.watch(cast("ConversationTab", self._tab) if is_conversation and self.browser.display else None)
 
     def _load_pictures(self, tab: Tab) -> None:
-        """Load the pictures that the panes ask for."""
         self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
 
     async def _fetch_pictures(self, tab: Tab) -> None:

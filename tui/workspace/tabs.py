@@ -91,7 +91,6 @@ class Tabs:
         self._on_shown(tab)
 
     def show_number(self, digit: str) -> None:
-        """Show the tab with this number."""
         if int(digit) <= len(self.all):
             self.show(self.all[int(digit) - 1])
         else:

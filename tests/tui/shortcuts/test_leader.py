@@ -6,10 +6,10 @@ import pytest
 from rich.cells import cell_len
 
 from tests.tui.workspace.running_app import running
-from tui.commands import COMMANDS, leader_commands
+from tui.commands import COMMANDS
 from tui.shortcuts.leader import WhichKey, pages
 
-LISTED = list(leader_commands())
+LISTED = [command for command in COMMANDS if command.leader]
 
 
 @pytest.mark.parametrize(("width", "height"), [(158, 44), (98, 26), (78, 20), (40, 10), (18, 3), (18, 1), (8, 1)])
