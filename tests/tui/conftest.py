@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from tests.tui import idle, painting, parsed_styles
+from tests.tui.workspace.running_app import Running, running
 
 idle.install()
 parsed_styles.install()
@@ -21,3 +22,10 @@ def frames_are_drawn_when_looked_at(request: pytest.FixtureRequest) -> Iterator[
         return
     with painting.only_when_looked_at():
         yield
+
+
+@pytest.fixture
+async def it() -> AsyncIterator[Running]:
+    """The app on doubles, in a terminal of 120 x 40 cells, with one conversation."""
+    async with running() as app:
+        yield app

@@ -18,23 +18,23 @@ ROWS = [
     ("query", "found"),
     [("", "abc"), ("conv", "ca"), ("tab", "ac"), ("NEW", "c"), ("ctrl+n", "c"), ("workspace", "b"), ("tab new", "c")],
 )
-def test_titles_are_found_before_what_only_stands_beside_them(query: str, found: str) -> None:
+def test_matches_in_titles_come_first(query: str, found: str) -> None:
     assert "".join(row.key for row in ranked(query, ROWS)) == found
 
 
 @pytest.mark.parametrize("width", range(1, 120, 3))
 @pytest.mark.parametrize("row", [*ROWS, Row("d", "日本語のモデル" * 3, "注釈" * 10, "ctrl+x 日"), Row("", "Heading")])
-def test_a_line_never_is_wider_than_its_list(row: Row, width: int) -> None:
+def test_line_is_never_wider_than_the_list(row: Row, width: int) -> None:
     assert cell_len(line(row, width, 24).plain.rstrip()) <= width or not row.key
 
 
-def test_the_note_gives_way_before_the_keys() -> None:
+def test_note_is_dropped_before_the_keys() -> None:
     assert line(ROWS[0], 60, 20).plain.split("  ")[0] == "Close tab"
     assert "ctrl+x w" in line(ROWS[0], 24).plain
     assert "this" not in line(ROWS[0], 24).plain
     assert line(ROWS[0], 12).plain.strip() == "Close tab"
 
 
-def test_what_is_cut_ends_in_a_sign_for_that() -> None:
+def test_cut_text_ends_with_an_ellipsis() -> None:
     assert [elided("abcdef", width) for width in (6, 5, 1, 0)] == ["abcdef", "abcd…", "…", ""]
     assert elided("日本語", 4) == "日…"

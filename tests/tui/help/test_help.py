@@ -11,7 +11,7 @@ from tui.shortcuts.help_screen import HelpScreen, help_columns
 
 @pytest.mark.parametrize("scope", Scope)
 @pytest.mark.parametrize("count", [1, 2])
-def test_every_command_stands_in_it_once_with_its_keys(scope: Scope, count: int) -> None:
+def test_help_lists_every_command_once_with_its_keys(scope: Scope, count: int) -> None:
     text = "\n".join(column.plain for column in help_columns(60, scope, count=count))
     for command in COMMANDS:
         assert ", ".join(all_keys(command)) in text
@@ -21,17 +21,17 @@ def test_every_command_stands_in_it_once_with_its_keys(scope: Scope, count: int)
 @pytest.mark.parametrize(
     ("scope", "first"), [(Scope.PROMPT, "Send"), (Scope.CHAT, "Open"), (Scope.QUESTION, "Choose an answer")]
 )
-def test_the_keys_of_the_focus_stand_first(scope: Scope, first: str) -> None:
+def test_keys_of_the_focused_widget_come_first(scope: Scope, first: str) -> None:
     lines = help_columns(60, scope)[0].plain.splitlines()
     assert lines[0] == f"Here: {scope}"
     assert any(f" {first}. " in line for line in lines[1:3]), "many keys have a line of their own"
 
 
-def test_what_matches_nothing_is_said() -> None:
+def test_help_says_if_nothing_matches() -> None:
     assert help_columns(60, Scope.PROMPT, "xyzzy")[0].plain == "No key matches."
 
 
-async def test_typing_searches_keys_and_what_they_do() -> None:
+async def test_help_is_searched_by_typing() -> None:
     async with running(size=(140, 40)) as it:
         await it.press("f1")
         assert isinstance(it.app.screen, HelpScreen)
@@ -43,7 +43,7 @@ async def test_typing_searches_keys_and_what_they_do() -> None:
         assert it.shows_the_workspace
 
 
-async def test_the_pane_in_focus_says_its_own_keys() -> None:
+async def test_help_shows_the_help_text_of_the_focused_pane() -> None:
     async with running(size=(140, 40)) as it:
         await it.press("f5", "f1")
         assert "Here: browser" in it.screen_text()
@@ -51,7 +51,7 @@ async def test_the_pane_in_focus_says_its_own_keys() -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_it_opens_scrolls_and_leaves(size: tuple[int, int]) -> None:
+async def test_help_works_at_every_size(size: tuple[int, int]) -> None:
     async with running(size) as it:
         await it.press("f1", "pagedown", "down", "up", "escape")
         assert it.shows_the_workspace

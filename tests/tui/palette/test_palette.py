@@ -21,7 +21,7 @@ async def open_palette(it: Running) -> Clickable:
     return it.app.screen.query_one(Clickable)
 
 
-async def test_every_command_stands_in_it_with_its_keys_at_the_right() -> None:
+async def test_palette_lists_every_command_with_its_keys() -> None:
     async with running(size=(120, 120)) as it:
         found = await open_palette(it)
         listed = {option.id for option in found.options}
@@ -30,16 +30,15 @@ async def test_every_command_stands_in_it_with_its_keys_at_the_right() -> None:
         assert row.rstrip(" │").endswith("ctrl+n  ctrl+x n")
 
 
-async def test_what_was_used_last_stands_first() -> None:
-    async with running() as it:
-        await open_palette(it)
-        await it.press(*"jump", "enter", "escape")
-        found = await open_palette(it)
-        assert [option.id for option in found.options][:2] == [None, "command:app.jump"]
-        assert "Used last" in it.screen_text()
+async def test_recent_commands_come_first(it: Running) -> None:
+    await open_palette(it)
+    await it.press(*"jump", "enter", "escape")
+    found = await open_palette(it)
+    assert [option.id for option in found.options][:2] == [None, "command:app.jump"]
+    assert "Used last" in it.screen_text()
 
 
-async def test_a_conversation_is_found_by_its_title_and_opened() -> None:
+async def test_conversation_is_found_by_its_title_and_opened() -> None:
     manager = ManagerDouble()
     other = manager.add(workspace="/elsewhere", title="Mend the parser")
     async with running(manager=manager) as it:
@@ -48,7 +47,7 @@ async def test_a_conversation_is_found_by_its_title_and_opened() -> None:
         assert it.session is other
 
 
-async def test_a_setting_is_found_by_what_it_does_and_shown(tmp_path: Path) -> None:
+async def test_setting_is_found_by_its_help_and_shown(tmp_path: Path) -> None:
     async with running(manager=ManagerDouble(home=tmp_path)) as it:
         await open_palette(it)
         await it.press(*"max_age", "enter")
@@ -59,16 +58,15 @@ async def test_a_setting_is_found_by_what_it_does_and_shown(tmp_path: Path) -> N
         assert option.id == "conversations.max_age_days"
 
 
-async def test_escape_leaves_and_nothing_happens() -> None:
-    async with running() as it:
-        await open_palette(it)
-        await it.press(*"quit", "escape")
-        assert it.shows_the_workspace
-        assert it.app.is_running
+async def test_escape_closes_the_palette(it: Running) -> None:
+    await open_palette(it)
+    await it.press(*"quit", "escape")
+    assert it.shows_the_workspace
+    assert it.app.is_running
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_what_is_typed_is_found_and_carried_out(size: tuple[int, int]) -> None:
+async def test_palette_works_at_every_size(size: tuple[int, int]) -> None:
     async with running(size) as it:
         await open_palette(it)
         await it.press(*"theme")

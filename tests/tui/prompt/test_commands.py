@@ -40,9 +40,7 @@ def workspace(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (20, 5)])
-async def test_a_file_is_found_with_real_git_and_taken_with_tab_at_every_size(
-    workspace: Path, size: tuple[int, int]
-) -> None:
+async def test_file_is_completed_at_every_size(workspace: Path, size: tuple[int, int]) -> None:
     async with running(size=size, workspace=str(workspace)) as it:
         await it.press(*"fix", "space", "at", *"pars")
         await until(it.pilot, lambda: it.app.workspace.prompt.completer.is_open)
@@ -54,7 +52,7 @@ async def test_a_file_is_found_with_real_git_and_taken_with_tab_at_every_size(
         assert it.session.wishes == [("send", "fix src/parser.py ")]
 
 
-async def test_escape_hides_the_list_before_it_stops_the_agent(workspace: Path) -> None:
+async def test_escape_closes_the_list_before_it_stops_the_agent(workspace: Path) -> None:
     async with running(workspace=str(workspace)) as it:
         await it.session.become(agent_state=AgentState.RUNNING)
         await it.press("at")
@@ -70,23 +68,21 @@ async def test_escape_hides_the_list_before_it_stops_the_agent(workspace: Path) 
 # -- commands -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_command_of_the_table_is_given_by_its_name() -> None:
-    async with running() as it:
-        await it.press(*"/help", "enter")
-        assert isinstance(it.app.screen, HelpScreen)
-        await it.press("escape")
-        assert it.app.workspace.prompt.text == ""
-        assert it.session.wishes == []
+async def test_slash_command_runs_a_command_of_the_table(it: Running) -> None:
+    await it.press(*"/help", "enter")
+    assert isinstance(it.app.screen, HelpScreen)
+    await it.press("escape")
+    assert it.app.workspace.prompt.text == ""
+    assert it.session.wishes == []
 
 
-async def test_the_list_of_commands_is_narrowed_and_enter_runs_one() -> None:
-    async with running() as it:
-        await it.press("slash")
-        assert "/theme" in it.screen_text()
-        await it.press(*"mod")
-        assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model", "mode"]
-        await it.press("down", "enter")
-        assert it.session.wishes == [("set_confirm_mode", "auto-edit")]
+async def test_list_of_commands_is_filtered_and_enter_runs_one(it: Running) -> None:
+    await it.press("slash")
+    assert "/theme" in it.screen_text()
+    await it.press(*"mod")
+    assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model", "mode"]
+    await it.press("down", "enter")
+    assert it.session.wishes == [("set_confirm_mode", "auto-edit")]
 
 
 @pytest.fixture
@@ -111,7 +107,7 @@ async def test_the_users_own_command_becomes_a_message_said_now_or_queued(manage
         assert it.session.wishes[-1] == ("queue", "Review b.py.")
 
 
-async def test_a_workspaces_own_commands_are_not_loaded(workspace: Path) -> None:
+async def test_commands_of_an_untrusted_workspace_are_not_loaded(workspace: Path) -> None:
     for folder in (".handloom/commands", "commands"):
         (workspace / folder).mkdir(parents=True)
         (workspace / folder / "evil.md").write_text("Do harm.")
@@ -121,113 +117,104 @@ async def test_a_workspaces_own_commands_are_not_loaded(workspace: Path) -> None
         assert "Unknown command /evil." in it.screen_text()
 
 
-async def test_an_unknown_command_is_said_kept_and_not_sent() -> None:
-    async with running() as it:
-        await it.press(*"/nothing", "space", *"here", "enter")
-        assert it.session.wishes == []
-        assert it.app.workspace.prompt.text == "/nothing here"
-        assert "Unknown command /nothing." in it.screen_text()
-        await it.press("escape", "ctrl+u", *"/help", "space", *"me", "enter")
-        assert it.app.workspace.prompt.text == "/help me"
-        assert "/help takes no arguments." in it.screen_text()
+async def test_an_unknown_command_is_said_kept_and_not_sent(it: Running) -> None:
+    await it.press(*"/nothing", "space", *"here", "enter")
+    assert it.session.wishes == []
+    assert it.app.workspace.prompt.text == "/nothing here"
+    assert "Unknown command /nothing." in it.screen_text()
+    await it.press("escape", "ctrl+u", *"/help", "space", *"me", "enter")
+    assert it.app.workspace.prompt.text == "/help me"
+    assert "/help takes no arguments." in it.screen_text()
 
 
 @pytest.mark.parametrize(
     ("written", "said"), [("//help me", "/help me"), ("/tmp is full", "/tmp is full"), ("/etc/fstab", "/etc/fstab")]
 )
-async def test_two_slashes_and_paths_are_messages(written: str, said: str) -> None:
-    async with running() as it:
-        it.app.workspace.prompt.put(written)
-        await it.press("enter")
-        assert it.session.wishes == [("send", said)]
+async def test_two_slashes_and_paths_are_messages(it: Running, written: str, said: str) -> None:
+    it.app.workspace.prompt.put(written)
+    await it.press("enter")
+    assert it.session.wishes == [("send", said)]
 
 
-async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "w")
-        assert it.app.tabs.current is None
-        await it.press(*"/own", "enter")
-        assert it.app.workspace.prompt.text == "/own"
-        await it.press("ctrl+u", *"!ls", "enter")
-        await until(it.pilot, lambda: it.app.tabs.current is not None)
-        await it.settle()
-        assert it.session.wishes == [("run_command", "ls")]
-        await it.press("ctrl+x", "w", *"/new", "enter")
-        assert it.app.tabs.current is not None
+async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one(it: Running) -> None:
+    await it.press("ctrl+x", "w")
+    assert it.app.tabs.current is None
+    await it.press(*"/own", "enter")
+    assert it.app.workspace.prompt.text == "/own"
+    await it.press("ctrl+u", *"!ls", "enter")
+    await until(it.pilot, lambda: it.app.tabs.current is not None)
+    await it.settle()
+    assert it.session.wishes == [("run_command", "ls")]
+    await it.press("ctrl+x", "w", *"/new", "enter")
+    assert it.app.tabs.current is not None
 
 
 # -- the shell ------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed() -> None:
-    async with running() as it:
-        first = it.session
-        await it.press("ctrl+n")
-        second = it.session
-        assert second is not first
-        judged = Judged.model_validate({"verdict": "ask", "rule": "mode always", "risk": "low"})
-        for session in (first, second):
-            await session.hold(CmdRunAction(command="git push", judgement=judged))
-        await it.settle()
-        it.app.workspace.prompt.put("not here")
-        it.app.workspace.prompt.submit()
-        it.app.tabs.step(1)  # the key was there before the message was handled
-        await it.settle()
-        assert it.session is first
-        assert (first.wishes, second.wishes) == ([], [("reject", "not here")])
+async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed(it: Running) -> None:
+    first = it.session
+    await it.press("ctrl+n")
+    second = it.session
+    assert second is not first
+    judged = Judged.model_validate({"verdict": "ask", "rule": "mode always", "risk": "low"})
+    for session in (first, second):
+        await session.hold(CmdRunAction(command="git push", judgement=judged))
+    await it.settle()
+    it.app.workspace.prompt.put("not here")
+    it.app.workspace.prompt.submit()
+    it.app.tabs.step(1)  # the key was there before the message was handled
+    await it.settle()
+    assert it.session is first
+    assert (first.wishes, second.wishes) == ([], [("reject", "not here")])
 
 
-async def test_a_command_for_the_shell_is_run_and_shown() -> None:
-    async with running() as it:
-        await it.press("exclamation_mark", *"ls")
-        assert "shell: Enter runs the command" in it.screen_text()
-        await it.press("enter")
-        assert it.session.wishes == [("run_command", "ls")]
-        assert "$ ls" in it.screen_text()
+async def test_a_command_for_the_shell_is_run_and_shown(it: Running) -> None:
+    await it.press("exclamation_mark", *"ls")
+    assert "shell: Enter runs the command" in it.screen_text()
+    await it.press("enter")
+    assert it.session.wishes == [("run_command", "ls")]
+    assert "$ ls" in it.screen_text()
 
 
-async def test_a_command_that_cannot_run_now_is_said_and_kept() -> None:
-    async with running() as it:
-        it.session.fails_with = UsageError("The agent works in this shell. Esc stops it.")
-        await it.press("exclamation_mark", *"ls", "enter")
-        assert "The agent works in this shell." in it.screen_text()
-        assert it.app.workspace.prompt.text == "!ls"
-        await it.press("tab")
-        assert "Only messages can be queued." in it.screen_text()
-        assert it.app.workspace.prompt.text == "!ls"
+async def test_a_command_that_cannot_run_now_is_said_and_kept(it: Running) -> None:
+    it.session.fails_with = UsageError("The agent works in this shell. Esc stops it.")
+    await it.press("exclamation_mark", *"ls", "enter")
+    assert "The agent works in this shell." in it.screen_text()
+    assert it.app.workspace.prompt.text == "!ls"
+    await it.press("tab")
+    assert "Only messages can be queued." in it.screen_text()
+    assert it.app.workspace.prompt.text == "!ls"
 
 
-async def test_escape_stops_a_command_of_the_users_own() -> None:
-    async with running() as it:
-        it.session.user_control.commands.is_busy = True
-        await it.press("escape")
-        assert it.session.wishes == [("interrupt",)]
+async def test_escape_stops_a_command_of_the_users_own(it: Running) -> None:
+    it.session.user_control.commands.is_busy = True
+    await it.press("escape")
+    assert it.session.wishes == [("interrupt",)]
 
 
 # -- references and what goes along ---------------------------------------------------------------------------------
 
 
-async def test_an_event_is_chosen_by_what_it_was_and_its_excerpt_goes_along() -> None:
-    async with running() as it:
-        it.session.stream.store(MessageAction(content="hello"))
-        number = it.session.stream.store(CmdRunAction(command="make all")).id
-        await it.press(*"why", "space", "number_sign", *"make")
-        assert [row.value for row in it.app.workspace.prompt.list.rows] == [str(number)]
-        await it.press("enter", "enter")
-        ((kind, text, context),) = it.session.wishes
-        assert (kind, text) == ("send", f"why #{number} ")
-        assert f"Event #{number} (run, by the agent):\n> Running command: make all" in context
-        assert "> Running command" not in it.screen_text(), "the transcript shows what was typed"
+async def test_an_event_is_chosen_by_what_it_was_and_its_excerpt_goes_along(it: Running) -> None:
+    it.session.stream.store(MessageAction(content="hello"))
+    number = it.session.stream.store(CmdRunAction(command="make all")).id
+    await it.press(*"why", "space", "number_sign", *"make")
+    assert [row.value for row in it.app.workspace.prompt.list.rows] == [str(number)]
+    await it.press("enter", "enter")
+    ((kind, text, context),) = it.session.wishes
+    assert (kind, text) == ("send", f"why #{number} ")
+    assert f"Event #{number} (run, by the agent):\n> Running command: make all" in context
+    assert "> Running command" not in it.screen_text(), "the transcript shows what was typed"
 
 
-async def test_a_paste_goes_whole_and_its_chip_is_unfolded_with_the_key_of_output() -> None:
-    async with running() as it:
-        await paste(it, "line\n" * 20)
-        assert "[pasted 20 lines #1]" in it.screen_text()
-        await it.press("enter")
-        assert it.session.wishes == [("send", "line\n" * 20)]
-        await it.press("up", "ctrl+o")
-        assert it.app.workspace.prompt.text == "line\n" * 20
+async def test_a_paste_goes_whole_and_its_chip_is_unfolded_with_the_key_of_output(it: Running) -> None:
+    await paste(it, "line\n" * 20)
+    assert "[pasted 20 lines #1]" in it.screen_text()
+    await it.press("enter")
+    assert it.session.wishes == [("send", "line\n" * 20)]
+    await it.press("up", "ctrl+o")
+    assert it.app.workspace.prompt.text == "line\n" * 20
 
 
 async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(tmp_path: Path) -> None:
@@ -247,28 +234,26 @@ async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(t
 
 
 @pytest.mark.parametrize("closes", [False, True])
-async def test_slash_command_acts_on_the_tab_in_which_it_was_typed_or_on_none(closes: bool) -> None:
-    async with running() as it:
-        first, typed_in = it.session, it.app.tabs.current
-        await it.press("ctrl+n", "ctrl+x", "1", *"/pause")
-        it.app.workspace.prompt.submit()
-        it.app.tabs.step(1)  # before the command is handled
-        if closes:
-            assert typed_in is not None
-            await it.app.tabs.drop(typed_in)
-        await it.settle()
-        assert first.wishes == ([] if closes else [("resume",)])
-        assert it.manager.sessions["c1"].wishes == []
-        assert ("/pause was not run: its tab was closed." in it.screen_text()) is closes
+async def test_slash_command_acts_on_the_tab_in_which_it_was_typed_or_on_none(it: Running, closes: bool) -> None:
+    first, typed_in = it.session, it.app.tabs.current
+    await it.press("ctrl+n", "ctrl+x", "1", *"/pause")
+    it.app.workspace.prompt.submit()
+    it.app.tabs.step(1)  # before the command is handled
+    if closes:
+        assert typed_in is not None
+        await it.app.tabs.drop(typed_in)
+    await it.settle()
+    assert first.wishes == ([] if closes else [("resume",)])
+    assert it.manager.sessions["c1"].wishes == []
+    assert ("/pause was not run: its tab was closed." in it.screen_text()) is closes
 
 
-async def test_a_draft_keeps_its_chips_from_tab_to_tab() -> None:
-    async with running() as it:
-        await paste(it, "line\n" * 20)
-        await it.press("ctrl+n")
-        assert it.app.workspace.prompt.text == ""
-        await it.press("ctrl+x", "1", "enter")
-        assert it.session.wishes == [("send", "line\n" * 20)]
+async def test_draft_keeps_its_chips_when_tabs_change(it: Running) -> None:
+    await paste(it, "line\n" * 20)
+    await it.press("ctrl+n")
+    assert it.app.workspace.prompt.text == ""
+    await it.press("ctrl+x", "1", "enter")
+    assert it.session.wishes == [("send", "line\n" * 20)]
 
 
 # -- the past, the editor, the hints --------------------------------------------------------------------------------
@@ -294,11 +279,10 @@ async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
         assert not it.app.workspace.prompt.list.display
 
 
-async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing() -> None:
-    async with running() as it:
-        await it.press(*"draft", "ctrl+g")
-        assert "An editor cannot be opened in this terminal." in it.screen_text()
-        assert it.app.workspace.prompt.text == "draft"
+async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing(it: Running) -> None:
+    await it.press(*"draft", "ctrl+g")
+    assert "An editor cannot be opened in this terminal." in it.screen_text()
+    assert it.app.workspace.prompt.text == "draft"
 
 
 def edits(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], object]) -> None:
@@ -307,17 +291,16 @@ def edits(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], object]) -> None:
     monkeypatch.setitem(BY_ID, "prompt.editor", command)
 
 
-async def test_a_command_does_not_overtake_the_words_typed_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running() as it:
-        prompt, found = it.app.workspace.prompt, list[str]()
-        edits(monkeypatch, lambda: found.append(prompt.text))
-        for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
-            it.app.post_message(Key(key, key if len(key) == 1 else None))
-        await it.settle()
-        assert found == ["draft", "draft and on"]
+async def test_command_key_waits_for_keys_typed_before_it(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    prompt, found = it.app.workspace.prompt, list[str]()
+    edits(monkeypatch, lambda: found.append(prompt.text))
+    for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
+        it.app.post_message(Key(key, key if len(key) == 1 else None))
+    await it.settle()
+    assert found == ["draft", "draft and on"]
 
 
-async def test_a_widget_that_hangs_does_not_hold_the_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_widget_does_not_block_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.app.TYPED_S", 0.01)
     async with running() as it:
         end, done = asyncio.Event(), asyncio.Event()
@@ -329,7 +312,7 @@ async def test_a_widget_that_hangs_does_not_hold_the_commands(monkeypatch: pytes
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-async def test_while_the_agent_works_the_prompt_says_what_enter_tab_and_escape_do(size: tuple[int, int]) -> None:
+async def test_hints_explain_the_keys_of_the_prompt_while_the_agent_works(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         assert "says it now" not in it.screen_text()
         await it.session.become(agent_state=AgentState.RUNNING)
@@ -341,10 +324,9 @@ async def test_while_the_agent_works_the_prompt_says_what_enter_tab_and_escape_d
         assert "says it now" not in it.screen_text()
 
 
-async def test_the_queue_says_how_to_take_it_back() -> None:
-    async with running() as it:
-        await it.session.become(queued=(Queued(0, "one"), Queued(1, "two")))
-        await it.settle()
-        text = it.screen_text()
-        assert "queued: one" in text
-        assert "queued: two   ctrl+x Q takes it back" in text
+async def test_queue_says_how_to_take_a_message_back(it: Running) -> None:
+    await it.session.become(queued=(Queued(0, "one"), Queued(1, "two")))
+    await it.settle()
+    text = it.screen_text()
+    assert "queued: one" in text
+    assert "queued: two   ctrl+x Q takes it back" in text

@@ -112,7 +112,7 @@ def test_letters_that_stand_close_together_come_first() -> None:
 
 
 @pytest.mark.parametrize("query", ["m", "main", "srvw", "no such file", "e" * 30])
-def test_a_hundred_thousand_files_are_narrowed_without_a_wait(query: str) -> None:
+def test_search_in_100_000_files_is_fast(query: str) -> None:
     """By counting: each test of a name is one pass in C, and nothing looks at all ways to scatter the letters."""
     chance = random.Random(1)
     words = ["src", "core", "view", "model", "main", "parser", "here", "eee"]

@@ -55,7 +55,7 @@ async def write(pilot: Pilot[None], text: str) -> None:
     await pilot.press(*("space" if character == " " else character for character in text))
 
 
-async def test_enter_sends_and_empties_the_prompt() -> None:
+async def test_enter_sends_and_clears_the_prompt() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "fix it")
@@ -64,7 +64,7 @@ async def test_enter_sends_and_empties_the_prompt() -> None:
         assert app.prompt.text == ""
 
 
-async def test_nothing_is_not_sent() -> None:
+async def test_blank_text_is_not_sent() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("enter", "space", "enter")
@@ -72,7 +72,7 @@ async def test_nothing_is_not_sent() -> None:
 
 
 @pytest.mark.parametrize("key", ["ctrl+j", "shift+enter", "ctrl+enter", "shift+\r"])
-async def test_a_new_line_is_begun_without_sending(key: str) -> None:
+async def test_newline_key_does_not_send(key: str) -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a")
@@ -83,7 +83,7 @@ async def test_a_new_line_is_begun_without_sending(key: str) -> None:
         assert app.sent == []
 
 
-async def test_enter_behind_a_backslash_begins_a_new_line_in_its_place() -> None:
+async def test_enter_after_a_backslash_inserts_a_new_line() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("a", "\\", "enter", "b")
@@ -91,7 +91,7 @@ async def test_enter_behind_a_backslash_begins_a_new_line_in_its_place() -> None
         assert app.sent == []
 
 
-async def test_pasted_lines_stay_lines_and_are_never_sent() -> None:
+async def test_paste_keeps_lines_and_never_sends() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         app.prompt.post_message(Paste("one\r\n\ttwo\rthree\n\x1b[201~\x9b"))
@@ -100,7 +100,7 @@ async def test_pasted_lines_stay_lines_and_are_never_sent() -> None:
         assert app.sent == []
 
 
-async def test_it_grows_with_its_text_to_half_the_screen_and_then_scrolls() -> None:
+async def test_prompt_grows_to_half_the_screen_then_scrolls() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         empty = app.prompt.outer_size.height
@@ -115,7 +115,7 @@ async def test_it_grows_with_its_text_to_half_the_screen_and_then_scrolls() -> N
         assert app.prompt.outer_size.height == empty
 
 
-async def test_the_arrows_at_the_edges_bring_back_what_was_sent() -> None:
+async def test_arrows_at_the_edges_recall_sent_messages() -> None:
     app = PromptApp(history=["first", "second\nline"])
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "draft")
@@ -131,7 +131,7 @@ async def test_the_arrows_at_the_edges_bring_back_what_was_sent() -> None:
         assert app.prompt.text == "draft"
 
 
-async def test_the_arrows_move_inside_a_text_before_they_leave_it() -> None:
+async def test_arrows_move_within_the_text_before_they_recall() -> None:
     app = PromptApp(history=["old"])
     async with app.run_test(size=SIZE) as pilot:
         app.prompt.put("one\ntwo")
@@ -142,7 +142,7 @@ async def test_the_arrows_move_inside_a_text_before_they_leave_it() -> None:
         assert app.prompt.text == "old"
 
 
-async def test_what_is_sent_joins_the_history_once() -> None:
+async def test_sent_message_is_added_to_the_history_once() -> None:
     history: list[str] = []
     app = PromptApp(history)
     async with app.run_test(size=SIZE) as pilot:
@@ -154,7 +154,7 @@ async def test_what_is_sent_joins_the_history_once() -> None:
         assert app.prompt.text == "again"
 
 
-async def test_unsent_text_can_be_taken_and_put_back() -> None:
+async def test_draft_can_be_taken_and_put_back() -> None:
     app = PromptApp(history=["old"])
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "half a")
@@ -177,7 +177,7 @@ async def test_unsent_text_can_be_taken_and_put_back() -> None:
         ("ctrl+end", "end"),
     ],
 )
-async def test_the_transcript_is_scrolled_without_leaving_the_prompt(key: str, where: str) -> None:
+async def test_transcript_is_scrolled_while_the_prompt_keeps_the_focus(key: str, where: str) -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "text")
@@ -195,7 +195,7 @@ async def test_the_keys_of_the_app_reach_it_from_an_empty_prompt(key: str) -> No
         assert app.reached == [key]
 
 
-async def test_cutting_and_deleting_work_where_there_is_text() -> None:
+async def test_cut_and_delete_keys_work_if_there_is_text() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "abc")
@@ -206,7 +206,7 @@ async def test_cutting_and_deleting_work_where_there_is_text() -> None:
         assert app.reached == []
 
 
-async def test_a_question_mark_asks_for_help_only_in_the_empty_prompt() -> None:
+async def test_question_mark_opens_help_only_in_an_empty_prompt() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await pilot.press("question_mark")
@@ -217,7 +217,7 @@ async def test_a_question_mark_asks_for_help_only_in_the_empty_prompt() -> None:
         assert app.prompt.text == "why?"
 
 
-async def test_typing_can_be_undone() -> None:
+async def test_typing_is_undone() -> None:
     app = PromptApp()
     async with app.run_test(size=SIZE) as pilot:
         await write(pilot, "abc")

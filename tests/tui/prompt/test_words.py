@@ -47,11 +47,11 @@ from tui.prompt.history_search import merge_history, search_history
         ("!ls #", None),
     ],
 )
-def test_what_the_word_at_the_cursor_asks_for(text: str, expected: Trigger | None) -> None:
+def test_trigger_at_the_cursor(text: str, expected: Trigger | None) -> None:
     assert trigger_at(text, text, 0, len(text)) == expected
 
 
-def test_only_the_text_before_the_cursor_counts_and_a_command_stands_in_the_first_line() -> None:
+def test_trigger_uses_the_text_before_the_cursor_and_commands_the_first_line() -> None:
     assert trigger_at("@one two", "@one two", 0, 4) == Trigger(Kind.FILE, "one", 0, 0)
     assert trigger_at("first", "/he", 1, 3) is None
     assert trigger_at("x", "x" * 5000 + " @f", 1, 5003) == Trigger(Kind.FILE, "f", 1, 5001)
@@ -135,7 +135,7 @@ def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.
         ("/ help", None),
     ],
 )
-def test_what_a_text_commands(text: str, expected: slash_commands.Line | None) -> None:
+def test_slash_command_is_parsed(text: str, expected: slash_commands.Line | None) -> None:
     assert slash_commands.parse(text) == expected
 
 
@@ -151,7 +151,7 @@ def write(home: Path, name: str, text: str) -> None:
     (home / "commands" / name).write_text(text)
 
 
-def test_the_users_own_commands_are_files_with_front_matter_or_without(tmp_path: Path) -> None:
+def test_own_commands_are_files_with_or_without_front_matter(tmp_path: Path) -> None:
     write(tmp_path, "review.md", "---\ndescription: Look at it\nargument-hint: FILE\n---\nReview $1.\n")
     write(tmp_path, "ship.md", "Ship it.")
     write(tmp_path, "notes.txt", "no command")

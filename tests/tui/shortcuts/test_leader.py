@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.workspace.running_app import running
+from tests.tui.workspace.running_app import Running, running
 from tui.commands import COMMANDS
 from tui.shortcuts.leader import WhichKey, pages
 
@@ -13,7 +13,7 @@ LISTED = [command for command in COMMANDS if command.leader]
 
 
 @pytest.mark.parametrize(("width", "height"), [(158, 44), (98, 26), (78, 20), (40, 10), (18, 3), (18, 1), (8, 1)])
-def test_every_key_stands_on_a_page_and_every_page_fits(width: int, height: int) -> None:
+def test_every_key_is_on_a_page_that_fits(width: int, height: int) -> None:
     made = pages(LISTED, width, height)
     lines = [line for page in made for line in page.plain.splitlines()]
     assert all(len(page.plain.splitlines()) <= height for page in made)
@@ -22,12 +22,12 @@ def test_every_key_stands_on_a_page_and_every_page_fits(width: int, height: int)
     assert all(command.leader in words for command in LISTED)
 
 
-def test_a_wide_strip_is_one_page_with_the_name_of_each_kind() -> None:
+def test_wide_strip_is_one_page_with_group_names() -> None:
     (page,) = pages(LISTED, 158, 44)
     assert all(group in page.plain for group in {command.group for command in LISTED})
 
 
-async def test_the_space_bar_turns_the_page_and_a_key_still_is_a_command() -> None:
+async def test_space_shows_the_next_page_of_the_strip() -> None:
     async with running((40, 12)) as it:
         await it.press("ctrl+x")
         strip = it.app.workspace.query_one(WhichKey)
@@ -43,14 +43,13 @@ async def test_the_space_bar_turns_the_page_and_a_key_still_is_a_command() -> No
         assert not strip.display
 
 
-async def test_a_space_before_the_strip_is_shown_is_no_command() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "space")
-        assert not it.app.leader.is_armed
-        assert it.app.workspace.prompt.text == ""
+async def test_space_before_the_strip_is_no_command(it: Running) -> None:
+    await it.press("ctrl+x", "space")
+    assert not it.app.leader.is_armed
+    assert it.app.workspace.prompt.text == ""
 
 
-def test_the_kinds_stand_in_the_order_of_the_table() -> None:
+def test_groups_are_in_the_order_of_the_table() -> None:
     (page,) = pages(LISTED, 158, 44)
     order = list(dict.fromkeys(command.group for command in COMMANDS if command.leader))
     assert sorted(order, key=page.plain.index) == order

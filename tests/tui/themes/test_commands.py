@@ -24,17 +24,16 @@ def segments(it: Running) -> list[Segment]:
     return [segment for strip in it.app.screen._compositor.render_strips() for segment in strip]
 
 
-async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "t")
-        assert it.app.theme == "loom-dark"
-        await it.press("down")
-        assert it.app.theme == "loom-ansi-dark"
-        await it.press("down", "down")
-        assert it.app.theme == "loom-clear-dark"
-        await it.press("escape")
-        assert it.app.theme == "loom-dark"
-        assert it.shows_the_workspace
+async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back(it: Running) -> None:
+    await it.press("ctrl+x", "t")
+    assert it.app.theme == "loom-dark"
+    await it.press("down")
+    assert it.app.theme == "loom-ansi-dark"
+    await it.press("down", "down")
+    assert it.app.theme == "loom-clear-dark"
+    await it.press("escape")
+    assert it.app.theme == "loom-dark"
+    assert it.shows_the_workspace
 
 
 async def test_the_theme_that_is_chosen_is_remembered(tmp_path: Path) -> None:
@@ -46,11 +45,10 @@ async def test_the_theme_that_is_chosen_is_remembered(tmp_path: Path) -> None:
         assert chosen in it.screen_text()
 
 
-async def test_only_themes_that_were_checked_are_offered() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "t")
-        offered = {option.id for option in it.app.screen.query_one(OptionList).options}
-        assert offered == {path.stem for path in OURS.glob("*.toml")}
+async def test_only_themes_that_were_checked_are_offered(it: Running) -> None:
+    await it.press("ctrl+x", "t")
+    offered = {option.id for option in it.app.screen.query_one(OptionList).options}
+    assert offered == {path.stem for path in OURS.glob("*.toml")}
 
 
 async def test_a_theme_that_is_not_there_is_told_and_the_default_taken() -> None:

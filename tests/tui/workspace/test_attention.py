@@ -36,7 +36,7 @@ from tui.workspace.conversation_status import Attention, Mark, Wait
         ([(Mark.RUNNING, 0), (Mark.IDLE, 30), (Mark.RUNNING, 31), (Mark.IDLE, 32)], False),
     ],
 )
-def test_what_is_worth_an_interruption(states: list[tuple[Mark | Wait, float]], told: bool) -> None:
+def test_changes_that_are_worth_a_notification(states: list[tuple[Mark | Wait, float]], told: bool) -> None:
     attention = Attention()
     *before, (mark, now) = states
     for earlier, at in before:
@@ -61,7 +61,7 @@ KITTY = {"KITTY_WINDOW_ID": "1", "TERM": "xterm-kitty"}
         ({"TMUX": "x", **KITTY}, "\x1bPtmux;\x1b\x1b]99;;done\x1b\x1b\\\x1b\\\a"),
     ],
 )
-def test_each_terminal_is_told_in_its_own_words(environ: dict[str, str], expected: str) -> None:
+def test_notification_uses_the_terminals_own_sequence(environ: dict[str, str], expected: str) -> None:
     assert escapes.notification("done", environ) == expected
 
 
@@ -98,7 +98,7 @@ async def work(it: Running, seconds: float) -> None:
         ("off", True, 30, []),
     ],
 )
-async def test_who_is_away_is_told_of_the_end_of_long_work(
+async def test_user_who_is_away_is_notified_of_the_end_of_long_work(
     notify: str, away: bool, seconds: float, expected: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION"):
@@ -113,13 +113,12 @@ async def test_who_is_away_is_told_of_the_end_of_long_work(
         assert [sequence for sequence in sent if "]2;" not in sequence] == expected
 
 
-async def test_the_terminal_is_named_after_the_conversation_and_its_state(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with running() as it:
-        sent = heard(it, monkeypatch)
-        await it.session.send("mend it")
-        await it.session.become(agent_state=AgentState.RUNNING)
-        await it.settle()
-        assert sent[-1] == "\x1b]2;▶ mend it\x1b\\"
+async def test_window_title_shows_the_conversation_and_its_state(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = heard(it, monkeypatch)
+    await it.session.send("mend it")
+    await it.session.become(agent_state=AgentState.RUNNING)
+    await it.settle()
+    assert sent[-1] == "\x1b]2;▶ mend it\x1b\\"
 
 
 WRITERS_AND_READERS = ("escapes.py", "textual_patches.py", "ghostty_emulator.py")

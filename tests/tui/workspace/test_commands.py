@@ -25,17 +25,17 @@ def test_no_key_is_one_that_terminals_send_as_something_else() -> None:
     assert not {key for command in COMMANDS for key in command.keys} & NEVER
 
 
-def test_every_command_can_be_given_and_is_carried_out_by_a_widget_or_by_one_function() -> None:
+def test_every_command_has_a_key_and_exactly_one_implementation() -> None:
     assert [command.id for command in COMMANDS if not (command.keys or command.leader or command.slash)] == []
     assert [c.id for c in COMMANDS if c.native + (c.run is not None) + (c.run_with is not None) != 1] == []
     assert {c.id for c in COMMANDS if c.run_with} == {c.id for c in COMMANDS if c.words} | {"conv.goto"}
 
 
-def test_the_order_of_the_table_names_every_command() -> None:
+def test_order_contains_every_command() -> None:
     assert tuple(command.id for command in COMMANDS) == ORDER
 
 
-def test_every_command_that_has_no_widget_of_its_own_is_bound_with_its_id() -> None:
+def test_every_command_that_is_not_native_is_bound() -> None:
     bound = {binding.id for binding in HandloomApp.BINDINGS}  # type: ignore[union-attr]
     assert bound == {command.id for command in COMMANDS if command.keys and not command.native}
 

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 from tests.blocking import ROOT
-from tests.tui.workspace.running_app import running
+from tests.tui.workspace.running_app import Running
 
 HEAVY = ["litellm", "docker", "playwright", "jupyter_client", "mcp", "pydantic", "aiosqlite", "aiohttp", "pyte", "yaml"]
 
@@ -29,7 +29,7 @@ Looking(connect, StartOptions(workspace="/work", model="demo")).run(headless=Tru
 """
 
 
-def test_what_the_first_frame_loads() -> None:
+def test_first_frame_imports_no_more_than_it_needs() -> None:
     done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=60, check=True)
     modules = json.loads(done.stderr)
     assert [name for name in HEAVY if name in modules] == []
@@ -38,15 +38,14 @@ def test_what_the_first_frame_loads() -> None:
     assert "tui.workspace.screen" in modules
 
 
-async def test_an_idle_workspace_does_nothing() -> None:
-    async with running() as it:
-        await it.settle()
-        assert it.app.frames.timer is None
-        assert it.app.frames.elapsed_timer is not None
-        assert not it.app.frames.elapsed_timer._active.is_set()
+async def test_idle_workspace_does_nothing(it: Running) -> None:
+    await it.settle()
+    assert it.app.frames.timer is None
+    assert it.app.frames.elapsed_timer is not None
+    assert not it.app.frames.elapsed_timer._active.is_set()
 
 
-def test_every_line_to_write_in_has_a_cursor_that_stands_still() -> None:
+def test_no_input_has_a_blinking_cursor() -> None:
     """A blinking cursor wakes an idle program twice a second, and its terminal with it."""
     found = [p.name for p in (ROOT / "tui").rglob("*.py") if re.search(r"(?<!\w)Input\(", p.read_text("utf-8"))]
     assert found == []

@@ -20,7 +20,7 @@ async def wheel(it: Running, name: str, kind: type[events.MouseEvent], times: in
 
 
 @pytest.mark.parametrize("name", ["chat", "events", "terminal", "browser"])
-async def test_a_click_focuses_the_pane_under_it(name: str) -> None:
+async def test_click_focuses_a_pane(name: str) -> None:
     async with running(size=(160, 60)) as it:
         await it.press("f5")
         it.app.workspace.prompt.focus()
@@ -33,7 +33,7 @@ async def test_a_click_focuses_the_pane_under_it(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["chat", "events", "terminal"])
-async def test_the_wheel_scrolls_what_is_under_it_and_the_focus_stays(name: str) -> None:
+async def test_wheel_scrolls_without_changing_the_focus(name: str) -> None:
     async with running(size=(160, 40)) as it:
         await it.session.run("seq 1 300", "".join(f"{n}\n" for n in range(300)))
         for number in range(60):
@@ -49,7 +49,7 @@ async def test_the_wheel_scrolls_what_is_under_it_and_the_focus_stays(name: str)
         assert pane.scroll_y == end
 
 
-async def test_a_click_on_a_tab_or_on_a_panes_name_goes_there() -> None:
+async def test_click_on_a_tab_or_pane_name_shows_it() -> None:
     async with running(size=(90, 30)) as it:
         first = it.app.tabs.current
         await it.press("ctrl+n")

@@ -8,7 +8,7 @@ import pytest
 
 from core.events import AgentState, CmdRunAction, Judged
 from tests.campaign.keystrokes import KINDS
-from tests.tui.workspace.running_app import running
+from tests.tui.workspace.running_app import Running, running
 from tui.approval.view import AnswerRow
 from tui.workspace.layout import Arrangement, arrange
 
@@ -27,14 +27,14 @@ ALL = frozenset({"chat", "events", "terminal"})
         (160, "terminal", "terminal", True, Arrangement(frozenset({"terminal"}), tabs=False)),
     ],
 )
-def test_the_panes_that_fit_are_shown(
+def test_panes_that_fit_are_shown(
     width: int, looked_at: str, side: str, maximised: bool, expected: Arrangement
 ) -> None:
     assert arrange(width, looked_at, side, maximised) == expected
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 15), (40, 10), (20, 5)])
-async def test_at_every_size_the_prompt_takes_text_and_the_missing_isolation_is_told(size: tuple[int, int]) -> None:
+async def test_prompt_and_isolation_warning_work_at_every_size(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await it.session.become(agent_state=AgentState.RUNNING)
         await it.press(*"hey")
@@ -47,7 +47,7 @@ async def test_at_every_size_the_prompt_takes_text_and_the_missing_isolation_is_
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10)])
-async def test_a_question_can_be_read_and_answered_at_small_sizes(size: tuple[int, int]) -> None:
+async def test_question_works_at_small_sizes(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await it.session.hold(CmdRunAction(command="make all"))
         await it.settle()
@@ -58,7 +58,7 @@ async def test_a_question_can_be_read_and_answered_at_small_sizes(size: tuple[in
 
 
 @pytest.mark.parametrize("size", [(20, 5), (20, 12), (80, 9), (60, 15)])
-async def test_a_question_leaves_the_prompt_and_the_highlighted_row_in_sight(size: tuple[int, int]) -> None:
+async def test_question_keeps_prompt_and_highlighted_row_visible(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         for begin in KINDS.values():
             await begin(it)
@@ -79,7 +79,7 @@ async def test_a_question_leaves_the_prompt_and_the_highlighted_row_in_sight(siz
 
 
 @pytest.mark.parametrize("size", [(20, 5), (40, 7), (40, 12)])
-async def test_at_the_smallest_sizes_the_highlighted_row_says_all_that_it_does(size: tuple[int, int]) -> None:
+async def test_highlighted_row_is_complete_at_the_smallest_sizes(size: tuple[int, int]) -> None:
     async with running(size=(160, 48)) as it:
         await it.session.hold(CmdRunAction(command="make all"))
         await it.settle()
@@ -92,7 +92,7 @@ async def test_at_the_smallest_sizes_the_highlighted_row_says_all_that_it_does(s
         assert it.app.screen.region.contains_region(it.app.workspace.prompt.region)
 
 
-async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:
+async def test_layout_survives_many_resizes() -> None:
     async with running(size=(160, 48)) as it:
         for n in range(30):
             await it.session.run(f"echo {n}", f"{n}\n")
@@ -103,15 +103,14 @@ async def test_a_storm_of_sizes_leaves_the_layout_whole() -> None:
         assert "echo 29" in it.screen_text()
 
 
-async def test_an_isolated_runtime_needs_no_warning() -> None:
-    async with running() as it:
-        it.session.isolation = "docker"
-        await it.settle()
-        assert "NO ISOLATION" not in it.screen_text()
+async def test_isolated_runtime_shows_no_warning(it: Running) -> None:
+    it.session.isolation = "docker"
+    await it.settle()
+    assert "NO ISOLATION" not in it.screen_text()
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 18), (40, 12), (20, 5)])
-async def test_the_longest_question_leaves_the_prompt_and_the_highlighted_row_in_sight(size: tuple[int, int]) -> None:
+async def test_longest_question_keeps_prompt_and_highlighted_row_visible(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         reasons = [f"{number} reasons " + "to think twice " * 18 for number in range(5)]
         judgement = Judged(verdict="ask", rule="mode always", risk="low", reasons=reasons)

@@ -46,7 +46,7 @@ def first_line(it: Running) -> str:
 # -- marks -------------------------------------------------------------------------------------------------------------
 
 
-def test_every_mark_has_a_shape_of_its_own() -> None:
+def test_every_mark_has_its_own_glyph() -> None:
     assert len({mark.glyph for mark in Mark}) == len(Mark)
 
 
@@ -70,23 +70,22 @@ def test_every_mark_is_reached(state: str, halt: str, asleep: bool, mark: Mark) 
     assert mark_of(state, wait_of(state, halt), asleep)[0] is mark
 
 
-async def test_a_mark_stands_in_the_tab_and_in_the_title_of_the_window() -> None:
-    async with running() as it:
-        for state, glyph in [(AgentState.FINISHED, "✓"), (AgentState.PAUSED, "‖"), (AgentState.RUNNING, "▶")]:
-            await it.session.become(agent_state=state)
-            await it.settle()
-            assert glyph in first_line(it)
-            assert it.app.title.startswith(glyph)
-        await it.session.become(agent_state=AgentState.PAUSED, halt=Halt(HaltKind.LIMIT))
-        it.session.suspension.is_on = True
+async def test_mark_is_in_the_tab_and_in_the_window_title(it: Running) -> None:
+    for state, glyph in [(AgentState.FINISHED, "✓"), (AgentState.PAUSED, "‖"), (AgentState.RUNNING, "▶")]:
+        await it.session.become(agent_state=state)
         await it.settle()
-        assert "◆" in first_line(it)
+        assert glyph in first_line(it)
+        assert it.app.title.startswith(glyph)
+    await it.session.become(agent_state=AgentState.PAUSED, halt=Halt(HaltKind.LIMIT))
+    it.session.suspension.is_on = True
+    await it.settle()
+    assert "◆" in first_line(it)
 
 
 # -- the line ----------------------------------------------------------------------------------------------------------
 
 
-def test_tabs_that_are_hidden_are_told_at_the_ends_with_the_most_urgent_state() -> None:
+def test_ends_of_the_bar_show_the_most_urgent_hidden_state() -> None:
     items = [item(f"conversation {n}") for n in range(20)]
     items[1] = item("asks", Mark.WAITING)
     items[18] = item("news", unread=True)
@@ -100,13 +99,13 @@ def test_tabs_that_are_hidden_are_told_at_the_ends_with_the_most_urgent_state() 
 
 
 @pytest.mark.parametrize("width", [5, 12, 40, 300])
-def test_the_line_is_never_longer_than_the_screen(width: int) -> None:
+def test_tab_bar_is_never_wider_than_the_screen(width: int) -> None:
     items = [item("Übergrößenträger 日本語の会話") for _ in range(64)]
     for current in (0, 1, 31, 63):
         assert sum(cell_len(cell.text) for cell in fit_tabs(items, current, width)) <= width
 
 
-async def test_a_click_chooses_a_tab_the_middle_button_closes_it_and_the_plus_begins_one() -> None:
+async def test_click_shows_a_tab_middle_click_closes_it_and_plus_creates_one() -> None:
     async with running(size=(120, 30)) as it:
         sessions = await named(it, "alpha", "beta")
         line = first_line(it)
@@ -121,7 +120,7 @@ async def test_a_click_chooses_a_tab_the_middle_button_closes_it_and_the_plus_be
         assert len(it.app.tabs.all) == 3
 
 
-async def test_the_ends_of_a_full_line_scroll_it() -> None:
+async def test_click_on_an_end_scrolls_the_tab_bar() -> None:
     async with running(size=(80, 24)) as it:
         await named(it, *(f"conversation {n}" for n in range(12)))
         assert first_line(it).startswith("‹")
@@ -153,52 +152,47 @@ async def test_the_ends_of_a_full_line_scroll_it() -> None:
         ([0, 1, 2, 1, 0], 2, 1, [0, 1, 2, 3, 4]),
     ],
 )
-def test_a_tab_is_moved_with_all_that_it_has_begun(
-    levels: list[int], index: int, step: int, expected: list[int]
-) -> None:
+def test_tab_moves_with_its_delegates(levels: list[int], index: int, step: int, expected: list[int]) -> None:
     assert moved(levels, index, step) == expected
 
 
-async def test_a_tab_is_moved_to_either_side() -> None:
-    async with running() as it:
-        await named(it, "alpha", "beta")
-        await it.press("ctrl+x", "<")
-        assert order(it) == ["new conversation", "beta", "alpha"]
-        await it.press("ctrl+x", "<", "ctrl+x", "<")
-        assert order(it) == ["beta", "new conversation", "alpha"]
-        await it.press("ctrl+x", ">")
-        assert order(it) == ["new conversation", "beta", "alpha"]
-        assert it.app.tabs.current is it.app.tabs.all[1]
+async def test_tab_is_moved_left_and_right(it: Running) -> None:
+    await named(it, "alpha", "beta")
+    await it.press("ctrl+x", "<")
+    assert order(it) == ["new conversation", "beta", "alpha"]
+    await it.press("ctrl+x", "<", "ctrl+x", "<")
+    assert order(it) == ["beta", "new conversation", "alpha"]
+    await it.press("ctrl+x", ">")
+    assert order(it) == ["new conversation", "beta", "alpha"]
+    assert it.app.tabs.current is it.app.tabs.all[1]
 
 
-async def test_a_conversation_is_given_a_name_which_its_tab_bears() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "r")
-        it.app.screen.query_one(Input).value = ""
-        await it.press(*"The  parser", "enter")
-        assert it.session.wishes == [("set_title", "The parser")]
-        assert "The parser" in first_line(it)
-        await it.press("ctrl+x", "r")
-        it.app.screen.query_one(Input).value = "  "
-        await it.press("enter")
-        assert "it keeps the one it has" in it.screen_text()
-        assert len(it.session.wishes) == 1
+async def test_renamed_conversation_renames_its_tab(it: Running) -> None:
+    await it.press("ctrl+x", "r")
+    it.app.screen.query_one(Input).value = ""
+    await it.press(*"The  parser", "enter")
+    assert it.session.wishes == [("set_title", "The parser")]
+    assert "The parser" in first_line(it)
+    await it.press("ctrl+x", "r")
+    it.app.screen.query_one(Input).value = "  "
+    await it.press("enter")
+    assert "it keeps the one it has" in it.screen_text()
+    assert len(it.session.wishes) == 1
 
 
-async def test_closed_tabs_come_back_the_latest_first() -> None:
-    async with running() as it:
-        await named(it, "alpha", "beta")
-        await it.press("ctrl+x", "w", "ctrl+x", "w")
-        assert order(it) == ["new conversation"]
-        await it.press("ctrl+x", "T")
-        assert order(it) == ["new conversation", "alpha"]
-        await it.press("ctrl+x", "T")
-        assert order(it) == ["new conversation", "alpha", "beta"]
-        await it.press("ctrl+x", "T")
-        assert "No tab was closed." in it.screen_text()
+async def test_closed_tabs_are_reopened_latest_first(it: Running) -> None:
+    await named(it, "alpha", "beta")
+    await it.press("ctrl+x", "w", "ctrl+x", "w")
+    assert order(it) == ["new conversation"]
+    await it.press("ctrl+x", "T")
+    assert order(it) == ["new conversation", "alpha"]
+    await it.press("ctrl+x", "T")
+    assert order(it) == ["new conversation", "alpha", "beta"]
+    await it.press("ctrl+x", "T")
+    assert "No tab was closed." in it.screen_text()
 
 
-async def test_sixty_four_conversations_are_open_at_once() -> None:
+async def test_64_conversations_are_open_at_once() -> None:
     async with running(size=(100, 30)) as it:
         sessions = await named(it, *(f"number {n}" for n in range(63)))
         assert len(it.app.tabs.all) == 64
@@ -215,7 +209,7 @@ async def test_sixty_four_conversations_are_open_at_once() -> None:
 # -- what each keeps for itself ----------------------------------------------------------------------------------------
 
 
-async def test_each_tab_keeps_its_draft_places_cursor_filter_panes_and_mode() -> None:
+async def test_each_tab_keeps_its_draft_scroll_positions_filter_panes_and_mode() -> None:
     manager = ManagerDouble()
     async with running(size=(170, 40), manager=manager) as it:
         (session,) = await named(it, "alpha")
@@ -260,7 +254,7 @@ def state(it: Running) -> dict[str, object]:
 # -- side by side ------------------------------------------------------------------------------------------------------
 
 
-def test_two_chats_stand_side_by_side_where_there_is_room_and_nothing_else_is_looked_at() -> None:
+def test_two_chats_are_shown_if_they_fit_and_a_chat_is_active() -> None:
     def visible(width: int, looked_at: str = "chat", maximised: bool = False) -> frozenset[str]:
         return arrange(width, looked_at, "terminal", maximised, split=True).visible
 
@@ -282,7 +276,7 @@ async def split(it: Running) -> tuple[SessionDouble, SessionDouble]:
     return one, two
 
 
-async def test_two_conversations_stand_side_by_side_each_with_its_title() -> None:
+async def test_split_shows_two_conversations_with_their_titles() -> None:
     async with running(size=(140, 30)) as it:
         one, two = await split(it)
         text = it.screen_text()
@@ -300,7 +294,7 @@ async def test_two_conversations_stand_side_by_side_each_with_its_title() -> Non
         assert "here is beta" in it.screen_text()
 
 
-async def test_the_side_in_focus_owns_prompt_and_panes_and_nothing_moves_when_it_changes() -> None:
+async def test_focused_side_owns_the_prompt_and_views_keep_their_sides() -> None:
     async with running(size=(140, 30)) as it:
         one, two = await split(it)
         await it.press(*"for beta", "ctrl+x", "o")
@@ -321,7 +315,7 @@ async def test_the_side_in_focus_owns_prompt_and_panes_and_nothing_moves_when_it
         assert it.session is one
 
 
-async def test_a_click_on_the_tab_of_the_other_side_goes_there() -> None:
+async def test_tab_of_the_other_side_focuses_that_side() -> None:
     async with running(size=(140, 30)) as it:
         one, two = await split(it)
         await it.press("ctrl+x", "2")
@@ -333,7 +327,7 @@ async def test_a_click_on_the_tab_of_the_other_side_goes_there() -> None:
 
 
 @pytest.mark.parametrize("side", [[], ["ctrl+x", "o"]])
-async def test_closing_one_of_two_leaves_the_other(side: list[str]) -> None:
+async def test_closing_one_side_leaves_the_other(side: list[str]) -> None:
     async with running(size=(140, 30)) as it:
         await split(it)
         await it.press(*side)
@@ -345,7 +339,7 @@ async def test_closing_one_of_two_leaves_the_other(side: list[str]) -> None:
         assert ("here is alpha" in text) != ("here is beta" in text)
 
 
-async def test_the_other_side_reads_its_own_older_messages() -> None:
+async def test_other_side_loads_its_own_older_messages() -> None:
     async with running(size=(140, 30)) as it:
         one, _ = await named(it, "alpha", "beta")
         other = it.manager.add(title="long")
@@ -360,7 +354,7 @@ async def test_the_other_side_reads_its_own_older_messages() -> None:
         assert (other.stream.reads, one.stream.reads) == (reads + 1, own)
 
 
-async def test_side_by_side_needs_a_second_conversation_and_room() -> None:
+async def test_split_needs_a_second_conversation_and_room() -> None:
     async with running(size=(100, 30)) as it:
         await it.press("ctrl+x", "v")
         assert "There is no other conversation" in it.screen_text()
@@ -400,7 +394,7 @@ class Drawn:
 
 
 @pytest.mark.every_frame
-async def test_a_hidden_tab_draws_nothing_however_much_happens_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hidden_tab_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(monkeypatch)
     async with running(size=(170, 40)) as it:
         hidden, shown = await named(it, "alpha", "beta")
@@ -416,7 +410,7 @@ async def test_a_hidden_tab_draws_nothing_however_much_happens_in_it(monkeypatch
         assert drawn.lines > 0
 
 
-async def test_an_idle_screen_draws_nothing_split_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_idle_screen_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = Drawn(monkeypatch)
     async with running(size=(210, 40)) as it:
         await split(it)
@@ -438,6 +432,6 @@ async def test_an_idle_screen_draws_nothing_split_or_not(monkeypatch: pytest.Mon
         ("\x1b[2J", "␛[2J"),
     ],
 )
-def test_what_tells_a_title_from_the_one_it_comes_from_stays(title: str, shown: str) -> None:
+def test_shortened_title_keeps_its_ending(title: str, shown: str) -> None:
     assert short_title(title) == shown
     assert cell_len(short_title(title)) <= TITLE_CELLS

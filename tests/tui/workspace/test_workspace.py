@@ -21,58 +21,45 @@ from core.sandbox_types import Job, SandboxUsage
 from core.settings.config import SandboxSettings
 from core.store.conversations import ConversationInfo
 from tests.tui.doubles import ManagerDouble, SessionDouble
-from tests.tui.workspace.running_app import running, until
+from tests.tui.workspace.running_app import Running, running, until
 from tui.app import HandloomApp
 from tui.approval.answer_list import WAYS
 from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
 from tui.models.start_screen import StartScreen
-from tui.palette.screen import PaletteScreen
 from tui.sandbox.sandbox_text import sandbox_text
 from tui.shortcuts.help_screen import HelpScreen
 from tui.shortcuts.leader import WhichKey
 from tui.workspace.tab_bar import TabItem
 
 
-async def test_what_is_typed_is_sent_and_shown() -> None:
-    async with running() as it:
-        await it.press(*"hello", "enter")
-        assert it.session.wishes == [("send", "hello")]
-        assert "hello" in it.screen_text()
-        assert it.app.workspace.prompt.text == ""
+async def test_message_is_sent_and_shown(it: Running) -> None:
+    await it.press(*"hello", "enter")
+    assert it.session.wishes == [("send", "hello")]
+    assert "hello" in it.screen_text()
+    assert it.app.workspace.prompt.text == ""
 
 
-async def test_a_message_that_could_not_be_stored_goes_back_into_the_prompt_with_the_reason() -> None:
-    async with running() as it:
-        it.session.fails_with = StoreBusyError("The disk is full. Free some space and send it again.")
-        await it.press(*"hello", "enter")
-        assert it.app.workspace.prompt.text == "hello"
-        assert "The disk is full." in it.screen_text()
-        await it.press("escape")
-        assert "The disk is full." not in it.screen_text()
+async def test_unstored_message_goes_back_into_the_prompt_with_the_reason(it: Running) -> None:
+    it.session.fails_with = StoreBusyError("The disk is full. Free some space and send it again.")
+    await it.press(*"hello", "enter")
+    assert it.app.workspace.prompt.text == "hello"
+    assert "The disk is full." in it.screen_text()
+    await it.press("escape")
+    assert "The disk is full." not in it.screen_text()
 
 
-async def test_a_mistake_of_ours_is_told_and_the_app_goes_on() -> None:
-    async with running() as it:
-        it.session.fails_with = ZeroDivisionError("oh")
-        await it.press(*"hello", "enter")
-        assert "Internal error (ZeroDivisionError: oh)" in it.screen_text()
-        it.session.fails_with = None
-        await it.press("enter")
-        assert it.session.wishes[-1] == ("send", "hello")
+async def test_internal_error_is_reported_and_the_app_stays_usable(it: Running) -> None:
+    it.session.fails_with = ZeroDivisionError("oh")
+    await it.press(*"hello", "enter")
+    assert "Internal error (ZeroDivisionError: oh)" in it.screen_text()
+    it.session.fails_with = None
+    await it.press("enter")
+    assert it.session.wishes[-1] == ("send", "hello")
 
 
 # -- stopping and leaving ----------------------------------------------------------------------------------------------
-
-
-async def test_escape_stops_a_running_agent() -> None:
-    async with running() as it:
-        await it.session.become(agent_state=AgentState.RUNNING)
-        await it.settle()
-        assert "esc to stop" in it.screen_text()
-        await it.press("escape")
-        assert it.session.wishes == [("interrupt",)]
 
 
 async def test_ctrl_c_clears_the_prompt_then_stops_then_quits_on_the_second_press() -> None:
@@ -93,11 +80,10 @@ async def test_ctrl_c_clears_the_prompt_then_stops_then_quits_on_the_second_pres
     assert it.app._exit
 
 
-async def test_ctrl_c_copies_what_is_selected() -> None:
-    async with running() as it:
-        await it.press(*"abc", "shift+left", "ctrl+c")
-        assert it.app.clipboard == "c"
-        assert it.app.workspace.prompt.text == "abc"
+async def test_ctrl_c_copies_the_selection(it: Running) -> None:
+    await it.press(*"abc", "shift+left", "ctrl+c")
+    assert it.app.clipboard == "c"
+    assert it.app.workspace.prompt.text == "abc"
 
 
 @pytest.mark.parametrize("key", ["ctrl+q", "ctrl+d"])
@@ -114,13 +100,12 @@ async def test_quitting_asks_while_an_agent_works(key: str) -> None:
     assert it.manager.is_closed
 
 
-async def test_ctrl_d_deletes_while_there_is_text() -> None:
-    async with running() as it:
-        await it.press(*"ab", "left", "ctrl+d")
-        assert it.app.workspace.prompt.text == "a"
+async def test_ctrl_d_deletes_while_there_is_text(it: Running) -> None:
+    await it.press(*"ab", "left", "ctrl+d")
+    assert it.app.workspace.prompt.text == "a"
 
 
-async def test_leaving_closes_every_conversation_and_no_one_listens_any_more() -> None:
+async def test_quitting_closes_every_conversation_and_unsubscribes() -> None:
     async with running() as it:
         session = it.session
         await it.press("ctrl+q")
@@ -132,7 +117,7 @@ async def test_leaving_closes_every_conversation_and_no_one_listens_any_more() -
 
 
 @pytest.mark.parametrize(("key", "pane"), [("f2", "chat"), ("f3", "events"), ("f4", "terminal")])
-async def test_a_pane_key_goes_there_then_fills_the_screen_then_restores(key: str, pane: str) -> None:
+async def test_pane_key_focuses_then_maximises_then_restores(key: str, pane: str) -> None:
     async with running(size=(170, 40)) as it:
         panes = [it.app.workspace.pane(name) for name in ("chat", "events", "terminal")]
         await it.press(key)
@@ -144,157 +129,132 @@ async def test_a_pane_key_goes_there_then_fills_the_screen_then_restores(key: st
         assert [p.display for p in panes] == [True, True, True]
 
 
-async def test_f6_walks_through_prompt_and_panes_and_shift_f6_back() -> None:
-    async with running() as it:
-        seen = []
-        for _ in range(5):
-            await it.press("f6")
-            seen.append(it.app.focused.id if it.app.focused else None)
-        assert seen == ["chat", "events", "terminal", "browser", "prompt"]
-        await it.press("shift+f6")
-        assert it.app.focused is it.app.workspace.browser
+async def test_f6_cycles_through_prompt_and_panes(it: Running) -> None:
+    seen = []
+    for _ in range(5):
+        await it.press("f6")
+        seen.append(it.app.focused.id if it.app.focused else None)
+    assert seen == ["chat", "events", "terminal", "browser", "prompt"]
+    await it.press("shift+f6")
+    assert it.app.focused is it.app.workspace.browser
 
 
-async def test_escape_restores_a_pane_and_then_returns_to_the_prompt() -> None:
-    async with running() as it:
-        await it.press("f4", "f4", "escape")
-        assert it.app.workspace.chat.display
-        await it.press("escape")
-        assert it.prompt_has_focus
+async def test_escape_restores_a_pane_and_then_returns_to_the_prompt(it: Running) -> None:
+    await it.press("f4", "f4", "escape")
+    assert it.app.workspace.chat.display
+    await it.press("escape")
+    assert it.prompt_has_focus
 
 
-async def test_ctrl_o_unfolds_and_folds_output() -> None:
-    async with running() as it:
-        await it.session.run("seq 40", "\n".join(f"number {n}" for n in range(40)))
-        await it.settle()
-        assert "number 1\n" not in it.screen_text().replace(" ", "")
-        model = it.app.tabs.current.chat  # type: ignore[union-attr]
-        await it.press("ctrl+o")
-        assert not any(block.folded for block in model.blocks if block.can_fold)
-        await it.press("ctrl+o")
-        assert all(block.folded for block in model.blocks if block.can_fold)
+async def test_ctrl_o_unfolds_and_folds_output(it: Running) -> None:
+    await it.session.run("seq 40", "\n".join(f"number {n}" for n in range(40)))
+    await it.settle()
+    assert "number 1\n" not in it.screen_text().replace(" ", "")
+    model = it.app.tabs.current.chat  # type: ignore[union-attr]
+    await it.press("ctrl+o")
+    assert not any(block.folded for block in model.blocks if block.can_fold)
+    await it.press("ctrl+o")
+    assert all(block.folded for block in model.blocks if block.can_fold)
 
 
-async def test_ctrl_l_goes_to_the_live_end() -> None:
-    async with running() as it:
-        for n in range(60):
-            await it.session.say(f"line {n}")
-        await it.settle()
-        await it.press("f3", "home", "ctrl+l")
-        assert it.app.workspace.events_view.following
+async def test_ctrl_l_goes_to_the_live_end(it: Running) -> None:
+    for n in range(60):
+        await it.session.say(f"line {n}")
+    await it.settle()
+    await it.press("f3", "home", "ctrl+l")
+    assert it.app.workspace.events_view.following
 
 
 # -- palette, leader, help ---------------------------------------------------------------------------------------------
 
 
-async def test_the_palette_carries_out_what_is_chosen() -> None:
-    async with running() as it:
-        await it.press("ctrl+p")
-        assert isinstance(it.app.screen, PaletteScreen)
-        await it.press(*"theme", "enter")
-        await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
-
-
 @pytest.mark.parametrize("keys", [["f1"], ["question_mark"], ["ctrl+x", "question_mark"], ["f3", "question_mark"]])
-async def test_help_shows_the_keys(keys: list[str]) -> None:
-    async with running() as it:
-        await it.press(*keys)
-        assert isinstance(it.app.screen, HelpScreen)
-        await it.press(*"palette")
-        assert "Command palette" in it.screen_text()
-        await it.press("escape")
-        assert it.shows_the_workspace
+async def test_help_shows_the_keys(it: Running, keys: list[str]) -> None:
+    await it.press(*keys)
+    assert isinstance(it.app.screen, HelpScreen)
+    await it.press(*"palette")
+    assert "Command palette" in it.screen_text()
+    await it.press("escape")
+    assert it.shows_the_workspace
 
 
-async def test_a_question_mark_in_a_message_is_a_question_mark() -> None:
-    async with running() as it:
-        await it.press(*"why", "question_mark")
-        assert it.app.workspace.prompt.text == "why?"
+async def test_question_mark_can_be_typed_into_a_message(it: Running) -> None:
+    await it.press(*"why", "question_mark")
+    assert it.app.workspace.prompt.text == "why?"
 
 
-async def test_the_leader_takes_the_next_key_and_shows_which_there_are() -> None:
-    async with running() as it:
-        await it.press("ctrl+x")
-        strip = it.app.workspace.query_one(WhichKey)
-        strip.reveal()
-        await it.pilot.pause()
-        assert "New conversation" in it.screen_text()
-        await it.press("escape")
-        assert not it.app.leader.is_armed
-        assert not strip.display
-        await it.press("ctrl+x", "z")
-        assert "is not a command" in it.screen_text()
-        assert it.app.workspace.prompt.text == ""
+async def test_leader_waits_for_a_second_key_and_lists_them(it: Running) -> None:
+    await it.press("ctrl+x")
+    strip = it.app.workspace.query_one(WhichKey)
+    strip.reveal()
+    await it.pilot.pause()
+    assert "New conversation" in it.screen_text()
+    await it.press("escape")
+    assert not it.app.leader.is_armed
+    assert not strip.display
+    await it.press("ctrl+x", "z")
+    assert "is not a command" in it.screen_text()
+    assert it.app.workspace.prompt.text == ""
 
 
-async def test_the_leader_key_cuts_where_text_is_selected() -> None:
-    async with running() as it:
-        await it.press(*"abc", "shift+left", "ctrl+x")
-        assert it.app.workspace.prompt.text == "ab"
-        assert not it.app.leader.is_armed
-
-
-async def test_a_theme_is_chosen_from_the_list() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "t", *"loom-light", "enter")
-        assert it.app.theme == "loom-light"
+async def test_leader_key_cuts_selected_text(it: Running) -> None:
+    await it.press(*"abc", "shift+left", "ctrl+x")
+    assert it.app.workspace.prompt.text == "ab"
+    assert not it.app.leader.is_armed
 
 
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
-async def test_tabs_open_switch_and_close() -> None:
-    async with running() as it:
-        first = it.session
-        await it.press(*"draft", "ctrl+n")
-        second = it.session
-        assert second is not first
-        assert it.app.workspace.prompt.text == ""
-        await it.press("ctrl+x", "1")
-        assert (it.session, it.app.workspace.prompt.text) == (first, "draft")
-        await it.press("ctrl+x", "right_square_bracket")
-        assert it.session is second
-        await it.press("ctrl+x", "left_square_bracket")
-        assert it.session is first
-        await it.press("ctrl+pagedown")
-        assert it.session is second
-        await it.press("ctrl+pageup", "ctrl+x", "w")
-        assert it.session is second
-        assert it.manager.closed == [first.info.id]
-        assert it.manager.viewed == [second.info.id]
-        assert first.stream.listeners == 0
-        await it.press("ctrl+x", "w")
-        assert it.app.tabs.current is None
-        assert "no conversation" in it.screen_text()
-        await it.press("ctrl+n")
-        assert it.app.tabs.current is not None
+async def test_tabs_open_switch_and_close(it: Running) -> None:
+    first = it.session
+    await it.press(*"draft", "ctrl+n")
+    second = it.session
+    assert second is not first
+    assert it.app.workspace.prompt.text == ""
+    await it.press("ctrl+x", "1")
+    assert (it.session, it.app.workspace.prompt.text) == (first, "draft")
+    await it.press("ctrl+x", "right_square_bracket")
+    assert it.session is second
+    await it.press("ctrl+x", "left_square_bracket")
+    assert it.session is first
+    await it.press("ctrl+pagedown")
+    assert it.session is second
+    await it.press("ctrl+pageup", "ctrl+x", "w")
+    assert it.session is second
+    assert it.manager.closed == [first.info.id]
+    assert it.manager.viewed == [second.info.id]
+    assert first.stream.listeners == 0
+    await it.press("ctrl+x", "w")
+    assert it.app.tabs.current is None
+    assert "no conversation" in it.screen_text()
+    await it.press("ctrl+n")
+    assert it.app.tabs.current is not None
 
 
-async def test_closing_a_tab_asks_while_its_agent_works() -> None:
-    async with running() as it:
-        await it.session.become(agent_state=AgentState.RUNNING)
-        await it.settle()
-        await it.press("ctrl+x", "w")
-        assert isinstance(it.app.screen, SureScreen)
-        await it.press("down", "enter")
-        assert it.app.tabs.current is None
+async def test_closing_a_tab_asks_while_its_agent_works(it: Running) -> None:
+    await it.session.become(agent_state=AgentState.RUNNING)
+    await it.settle()
+    await it.press("ctrl+x", "w")
+    assert isinstance(it.app.screen, SureScreen)
+    await it.press("down", "enter")
+    assert it.app.tabs.current is None
 
 
-async def test_a_hidden_tab_goes_on_collecting_and_says_that_there_is_news() -> None:
-    async with running() as it:
-        hidden = it.session
-        await it.press("ctrl+n")
-        await hidden.say("over here")
-        await hidden.become(agent_state=AgentState.ERROR)
-        await it.settle()
-        assert "1 ◆*" in it.screen_text().splitlines()[0]
-        assert "over here" not in it.screen_text()
-        await it.press("ctrl+x", "1")
-        assert "over here" in it.screen_text()
-        assert "*" not in it.screen_text().splitlines()[0]
+async def test_hidden_tab_collects_events_and_is_marked_unread(it: Running) -> None:
+    hidden = it.session
+    await it.press("ctrl+n")
+    await hidden.say("over here")
+    await hidden.become(agent_state=AgentState.ERROR)
+    await it.settle()
+    assert "1 ◆*" in it.screen_text().splitlines()[0]
+    assert "over here" not in it.screen_text()
+    await it.press("ctrl+x", "1")
+    assert "over here" in it.screen_text()
+    assert "*" not in it.screen_text().splitlines()[0]
 
 
-async def test_the_list_opens_a_conversation_and_typing_narrows_it_down() -> None:
+async def test_session_list_is_filtered_and_opens_a_conversation() -> None:
     manager = ManagerDouble()
     other = manager.add(workspace="/elsewhere", title="Fix the parser")
     async with running(manager=manager) as it:
@@ -304,30 +264,28 @@ async def test_the_list_opens_a_conversation_and_typing_narrows_it_down() -> Non
         assert it.session is other
 
 
-async def test_the_model_and_the_mode_can_be_changed() -> None:
-    async with running() as it:
-        await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
-        assert it.session.active_model.name == "openai/gpt-x"
-        modes = []
-        for _ in range(3):
-            await it.press("shift+tab")
-            modes.append(it.session.approval.mode)
-        assert modes == ["auto-edit", "plan", "always"]
-        assert "ask before everything" in it.screen_text()
+async def test_the_model_and_the_mode_can_be_changed(it: Running) -> None:
+    await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
+    assert it.session.active_model.name == "openai/gpt-x"
+    modes = []
+    for _ in range(3):
+        await it.press("shift+tab")
+        modes.append(it.session.approval.mode)
+    assert modes == ["auto-edit", "plan", "always"]
+    assert "ask before everything" in it.screen_text()
 
 
-async def test_pause_lets_the_agent_stop_and_again_lets_it_go_on() -> None:
-    async with running() as it:
-        await it.session.become(agent_state=AgentState.RUNNING)
-        await it.settle()
-        await it.press("ctrl+x", "p", "ctrl+x", "p")
-        assert it.session.wishes == [("pause",), ("resume",)]
+async def test_pause_key_pauses_then_resumes(it: Running) -> None:
+    await it.session.become(agent_state=AgentState.RUNNING)
+    await it.settle()
+    await it.press("ctrl+x", "p", "ctrl+x", "p")
+    assert it.session.wishes == [("pause",), ("resume",)]
 
 
 # -- the start ---------------------------------------------------------------------------------------------------------
 
 
-async def test_a_repository_is_for_a_new_conversation() -> None:
+async def test_repository_starts_a_new_conversation() -> None:
     manager = ManagerDouble()
     manager.add()
     async with running(manager=manager, repository="/srv/repo.git#main") as it:
@@ -347,7 +305,7 @@ async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -
         assert mine.stream.reads <= 2
 
 
-async def test_a_conversation_that_cannot_be_opened_is_told_and_a_new_one_begun() -> None:
+async def test_unknown_conversation_is_reported_and_a_new_one_started() -> None:
     async with running(resume="nowhere") as it:
         assert "There is no conversation nowhere." in it.screen_text()
         assert it.session.info.id == "c0"
@@ -364,7 +322,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_ch
         assert manager.chosen == [("demo", "")]
 
 
-async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
+async def test_start_screen_asks_for_url_and_model_of_an_endpoint() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
         await it.press("4", "enter", *"qwen", "enter")
@@ -372,7 +330,7 @@ async def test_an_endpoint_is_asked_for_its_url_and_model() -> None:
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
 
-async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
+async def test_failed_start_is_reported_and_the_app_stays_usable() -> None:
     manager = ManagerDouble(fails_with=StoreBusyError("Another Handloom has the database. Close it and press ctrl+n."))
     async with running(manager=manager) as it:
         assert "Another Handloom has the database." in it.screen_text()
@@ -381,40 +339,51 @@ async def test_a_start_that_fails_is_told_and_the_app_stays_usable() -> None:
         assert it.app.tabs.current is not None
 
 
-async def test_what_is_typed_and_sent_before_the_conversation_is_open_is_not_lost() -> None:
-    manager, opened = ManagerDouble(), asyncio.Event()
+def app_on(
+    manager: ManagerDouble, opened: asyncio.Event | None = None, kind: type[HandloomApp] = HandloomApp
+) -> HandloomApp:
+    """An app that gets its manager once `opened` is set."""
 
     async def connect() -> ConversationManager:
-        await opened.wait()
+        if opened is not None:
+            await opened.wait()
         return cast("ConversationManager", manager)
 
-    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+    return kind(connect, StartOptions(workspace="/work", model="demo"))
+
+
+@pytest.mark.parametrize(
+    ("keys", "sent", "left"), [(["enter"], ("quick",), ""), ([], (), "quick")], ids=["sent", "unsent"]
+)
+async def test_text_from_before_the_conversation_is_open_is_kept(
+    keys: list[str], sent: tuple[str, ...], left: str
+) -> None:
+    manager, opened = ManagerDouble(), asyncio.Event()
+    app = app_on(manager, opened)
     async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press(*"quick", "enter")
-        assert app.submission.early == ("quick",)
+        await pilot.press(*"quick", *keys)
+        assert app.submission.early == sent
         opened.set()
-        await until(pilot, lambda: bool(manager.sessions) and bool(manager.sessions["c0"].wishes))
-        assert manager.sessions["c0"].wishes == [("send", "quick")]
-        assert app.workspace.prompt.text == ""
+        await until(pilot, lambda: app.tabs.current is not None)
+        wishes = manager.sessions["c0"].wishes
+        await until(pilot, lambda: len(wishes) == len(sent))
+        assert (wishes, app.workspace.prompt.text) == ([("send", text) for text in sent], left)
 
 
-async def test_keys_from_before_the_first_frame_are_heard_in_their_order() -> None:
+async def test_keys_from_before_the_first_frame_are_handled_in_order() -> None:
     class Early(HandloomApp):
         def compose(self) -> ComposeResult:
             for key in ("a", "b", "ctrl+j", "c"):
                 self.post_message(events.Key(key, key if len(key) == 1 else None))
             return super().compose()
 
-    async def connect() -> ConversationManager:
-        return cast("ConversationManager", ManagerDouble())
-
-    app = Early(connect, StartOptions(workspace="/work", model="demo"))
+    app = app_on(ManagerDouble(), kind=Early)
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.workspace.prompt.text == "ab\nc")
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (20, 5)], ids=str)
-async def test_what_was_done_is_told_for_a_moment_where_there_is_no_line_for_hints_too(size: tuple[int, int]) -> None:
+async def test_flash_is_shown_even_without_a_line_for_hints(size: tuple[int, int]) -> None:
     async with running(size) as it:
         before = it.app.workspace.chat.size
         it.app.flash("Copied.")
@@ -427,7 +396,7 @@ async def test_what_was_done_is_told_for_a_moment_where_there_is_no_line_for_hin
         assert it.app.workspace.footer.display
 
 
-async def test_what_is_replaced_before_it_begins_is_closed_and_the_last_is_done() -> None:
+async def test_exclusive_work_replaces_work_that_has_not_started() -> None:
     done: list[int] = []
 
     async def work(number: int) -> None:
@@ -442,33 +411,15 @@ async def test_what_is_replaced_before_it_begins_is_closed_and_the_last_is_done(
         assert [inspect.getcoroutinestate(attempt) for attempt in attempts] == [inspect.CORO_CLOSED] * 3
 
 
-async def test_a_frame_that_is_due_when_the_program_ends_draws_nothing() -> None:
-    async def connect() -> ConversationManager:
-        return cast("ConversationManager", ManagerDouble())
-
-    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
+async def test_frame_after_the_end_draws_nothing() -> None:
+    app = app_on(ManagerDouble())
     async with app.run_test(size=(120, 40)) as pilot:
         await until(pilot, lambda: app.tabs.current is not None)
     app.frames.draw()
 
 
-async def test_what_is_typed_before_the_conversation_is_open_stays_in_the_prompt() -> None:
-    manager, opened = ManagerDouble(), asyncio.Event()
-
-    async def connect() -> ConversationManager:
-        await opened.wait()
-        return cast("ConversationManager", manager)
-
-    app = HandloomApp(connect, StartOptions(workspace="/work", model="demo"))
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press(*"half a")
-        opened.set()
-        await until(pilot, lambda: app.tabs.current is not None)
-        assert app.workspace.prompt.text == "half a"
-
-
 @pytest.mark.parametrize("where", ["connect", "create"])
-async def test_a_start_that_cannot_come_to_anything_ends_with_status_2(where: str) -> None:
+async def test_unusable_store_or_model_ends_the_start_with_status_2(where: str) -> None:
     manager = ManagerDouble(fails_with=ConfigurationError("There is no such model."))
 
     async def connect() -> ConversationManager:
@@ -485,14 +436,13 @@ async def test_a_start_that_cannot_come_to_anything_ends_with_status_2(where: st
 # -- questions ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_action_is_shown_whole_with_hidden_characters_visible() -> None:
-    async with running() as it:
-        await it.session.hold(CmdRunAction(command="rm -rf a \u202e b\n" + "\n".join(f"line {n}" for n in range(40))))
-        await it.settle()
-        assert "U+202E" in it.screen_text()
-        assert it.app.workspace.question is not None
-        assert it.app.workspace.question.asked.body.endswith("line 39")
-        assert it.prompt_has_focus
+async def test_question_shows_the_whole_action_and_hidden_characters(it: Running) -> None:
+    await it.session.hold(CmdRunAction(command="rm -rf a \u202e b\n" + "\n".join(f"line {n}" for n in range(40))))
+    await it.settle()
+    assert "U+202E" in it.screen_text()
+    assert it.app.workspace.question is not None
+    assert it.app.workspace.question.asked.body.endswith("line 39")
+    assert it.prompt_has_focus
 
 
 HALTS = [
@@ -508,100 +458,93 @@ HALTS = [
     ("halt", "title", "way"),
     [(halt, title, way) for halt, title in HALTS for way in halt.options if way is not HaltOption.SWITCH_MODEL],
 )
-async def test_a_halt_says_what_it_is_and_offers_its_ways_out(halt: Halt, title: str, way: HaltOption) -> None:
-    async with running() as it:
-        await it.session.become(halt=halt, reason="what went wrong")
-        await it.settle()
-        assert title in it.screen_text()
-        assert "what went wrong" in it.screen_text()
-        assert WAYS[way] in it.screen_text()
-        await it.press(str(halt.options.index(way) + 1), "enter")
-        assert it.session.wishes == [("recover", way)]
-        assert it.app.workspace.question is None
+async def test_halt_shows_its_reason_and_its_options(it: Running, halt: Halt, title: str, way: HaltOption) -> None:
+    await it.session.become(halt=halt, reason="what went wrong")
+    await it.settle()
+    assert title in it.screen_text()
+    assert "what went wrong" in it.screen_text()
+    assert WAYS[way] in it.screen_text()
+    await it.press(str(halt.options.index(way) + 1), "enter")
+    assert it.session.wishes == [("recover", way)]
+    assert it.app.workspace.question is None
 
 
-async def test_another_model_is_chosen_from_the_halt_of_one_that_failed() -> None:
-    async with running() as it:
-        await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"))
-        await it.settle()
-        await it.press("enter")
-        await until(it.pilot, lambda: not it.shows_the_workspace)
-        await it.press(*"other/one", "enter")
-        await it.settle()
-        assert it.session.wishes == [("recover", HaltOption.SWITCH_MODEL, "other/one")]
+async def test_halt_of_a_model_offers_another_model(it: Running) -> None:
+    await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"))
+    await it.settle()
+    await it.press("enter")
+    await until(it.pilot, lambda: not it.shows_the_workspace)
+    await it.press(*"other/one", "enter")
+    await it.settle()
+    assert it.session.wishes == [("recover", HaltOption.SWITCH_MODEL, "other/one")]
 
 
-async def test_a_question_in_a_hidden_tab_is_marked_and_comes_up_with_its_tab() -> None:
-    async with running() as it:
-        hidden = it.session
-        await it.press("ctrl+n")
-        await hidden.hold(CmdRunAction(command="ls"))
-        await it.settle()
-        assert it.app.workspace.question is None
-        items: tuple[TabItem, ...] = it.app.workspace.tabs._items  # type: ignore[assignment]
-        assert items[0].mark.word == "waiting for you"
-        await it.press("ctrl+x", "1")
-        assert it.app.workspace.question is not None
+async def test_question_of_a_hidden_tab_is_marked_and_shown_with_its_tab(it: Running) -> None:
+    hidden = it.session
+    await it.press("ctrl+n")
+    await hidden.hold(CmdRunAction(command="ls"))
+    await it.settle()
+    assert it.app.workspace.question is None
+    items: tuple[TabItem, ...] = it.app.workspace.tabs._items  # type: ignore[assignment]
+    assert items[0].mark.word == "waiting for you"
+    await it.press("ctrl+x", "1")
+    assert it.app.workspace.question is not None
 
 
 # -- queued messages and delegates ---------------------------------------------------------------------------------
 
 
-async def test_tab_queues_what_enter_would_say_now_and_it_is_shown_until_it_is_said() -> None:
-    async with running() as it:
-        await it.session.become(agent_state=AgentState.RUNNING)
-        await it.press(*"next", "tab")
-        assert it.session.wishes == [("queue", "next")]
-        assert it.app.workspace.prompt.text == ""
-        await it.settle()
-        assert "queued: next" in it.screen_text()
-        await it.session.become(queued=())
-        await it.settle()
-        assert "queued:" not in it.screen_text()
+async def test_tab_queues_the_message_and_shows_it_until_it_is_sent(it: Running) -> None:
+    await it.session.become(agent_state=AgentState.RUNNING)
+    await it.press(*"next", "tab")
+    assert it.session.wishes == [("queue", "next")]
+    assert it.app.workspace.prompt.text == ""
+    await it.settle()
+    assert "queued: next" in it.screen_text()
+    await it.session.become(queued=())
+    await it.settle()
+    assert "queued:" not in it.screen_text()
 
 
-async def test_what_is_queued_can_be_taken_back_into_the_prompt() -> None:
-    async with running() as it:
-        await it.press(*"one", "tab", *"two", "tab")
-        await it.press("ctrl+x", "Q")
-        assert it.session.wishes[-1] == ("unqueue", "1")
-        assert it.app.workspace.prompt.text == "two"
-        await it.settle()
-        assert "queued: one" in it.screen_text()
-        assert "queued: two" not in it.screen_text()
+async def test_queued_message_can_be_taken_back(it: Running) -> None:
+    await it.press(*"one", "tab", *"two", "tab")
+    await it.press("ctrl+x", "Q")
+    assert it.session.wishes[-1] == ("unqueue", "1")
+    assert it.app.workspace.prompt.text == "two"
+    await it.settle()
+    assert "queued: one" in it.screen_text()
+    assert "queued: two" not in it.screen_text()
 
 
-async def test_a_hostile_text_that_is_queued_is_shown_clean() -> None:
-    async with running() as it:
-        await it.session.become(queued=(Queued(0, "a\x1b[31m\u202eb\nc"),))
-        await it.settle()
-        assert "\x1b" not in it.screen_text()
-        assert "\u202e" not in it.screen_text()
+async def test_queued_text_is_sanitised(it: Running) -> None:
+    await it.session.become(queued=(Queued(0, "a\x1b[31m\u202eb\nc"),))
+    await it.settle()
+    assert "\x1b" not in it.screen_text()
+    assert "\u202e" not in it.screen_text()
 
 
-async def test_a_delegate_has_a_tab_behind_its_parents_and_asks_there() -> None:
-    async with running() as it:
-        parent = it.session
-        child = SessionDouble(replace(parent.info, id="child", title="count", parent=parent.info.id))
-        other = SessionDouble(replace(parent.info, id="other", title="measure", parent=parent.info.id))
-        it.manager.sessions.update(child=child, other=other)
-        parent.delegates += [child, other]
-        await parent.become(agent_state=AgentState.RUNNING)
-        await until(it.pilot, lambda: len(it.app.tabs.all) == 3)
-        await it.settle()
-        assert [tab.id for tab in it.app.tabs.all][1:] == ["child", "other"]
-        assert "└ count" in it.screen_text()
-        assert child.delegation.attended
-        await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
-        await it.press("ctrl+x", "2")
-        await it.settle()
-        assert it.app.workspace.question is not None
-        parent.delegates.clear()
-        await it.press("ctrl+x", "1")
-        await until(it.pilot, lambda: len(it.app.tabs.all) == 1)
+async def test_delegate_has_a_tab_after_its_parent_and_asks_there(it: Running) -> None:
+    parent = it.session
+    child = SessionDouble(replace(parent.info, id="child", title="count", parent=parent.info.id))
+    other = SessionDouble(replace(parent.info, id="other", title="measure", parent=parent.info.id))
+    it.manager.sessions.update(child=child, other=other)
+    parent.delegates += [child, other]
+    await parent.become(agent_state=AgentState.RUNNING)
+    await until(it.pilot, lambda: len(it.app.tabs.all) == 3)
+    await it.settle()
+    assert [tab.id for tab in it.app.tabs.all][1:] == ["child", "other"]
+    assert "└ count" in it.screen_text()
+    assert child.delegation.attended
+    await child.become(halt=Halt(HaltKind.LIMIT, "iterations"))
+    await it.press("ctrl+x", "2")
+    await it.settle()
+    assert it.app.workspace.question is not None
+    parent.delegates.clear()
+    await it.press("ctrl+x", "1")
+    await until(it.pilot, lambda: len(it.app.tabs.all) == 1)
 
 
-async def test_the_list_of_conversations_is_a_tree() -> None:
+async def test_conversations_form_a_tree() -> None:
     def info(id: str, parent: str = "") -> ConversationInfo:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         return ConversationInfo(id, id, "/w", "m", now, now, 1, parent=parent)
@@ -616,39 +559,37 @@ async def test_the_list_of_conversations_is_a_tree() -> None:
     ]
 
 
-async def test_the_sandbox_is_told_with_what_it_uses() -> None:
-    async with running() as it:
-        it.session.isolation = "bubblewrap"
-        it.session.used = SandboxUsage(7, 300 * 1024**2, 12.5, 5_000 * 1024**2, 60, ("512 MB of memory in all",))
-        it.session.left = ["sub/.git/hooks/pre-push: git runs it as a hook"]
-        await it.press("ctrl+x", "s")
-        await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
-        await it.settle()
-        told = it.screen_text()
-        assert "Isolated by bubblewrap" in told
-        assert "7 processes, 300 MB of memory" in told
-        assert "512 MB of memory in all" in told
-        assert "- sub/.git/hooks/pre-push: git runs it as a hook" in told
+async def test_sandbox_dialog_shows_isolation_and_usage(it: Running) -> None:
+    it.session.isolation = "bubblewrap"
+    it.session.used = SandboxUsage(7, 300 * 1024**2, 12.5, 5_000 * 1024**2, 60, ("512 MB of memory in all",))
+    it.session.left = ["sub/.git/hooks/pre-push: git runs it as a hook"]
+    await it.press("ctrl+x", "s")
+    await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
+    await it.settle()
+    told = it.screen_text()
+    assert "Isolated by bubblewrap" in told
+    assert "7 processes, 300 MB of memory" in told
+    assert "512 MB of memory in all" in told
+    assert "- sub/.git/hooks/pre-push: git runs it as a hook" in told
 
 
-def test_why_nothing_is_separated_is_told_clean() -> None:
+def test_reason_for_missing_isolation_is_sanitised() -> None:
     text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
     assert "Reason: no" in text
     assert "\x1b" not in text
 
 
-async def test_a_background_job_is_ended_after_a_second_look() -> None:
-    async with running() as it:
-        it.session.running = [
-            Job(7, "sleep\x1b[31m 100", 0.0, 0.5, "sleeping", foreground=False),
-            Job(9, "make", 1.0, 2.5, "running", foreground=True),
-        ]
-        await it.press("ctrl+x", "j")
-        await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
-        await it.settle()
-        assert "\x1b" not in it.screen_text()
-        assert "the agent waits for it" in it.screen_text()
-        await it.press("enter")
-        await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
-        await it.press("down", "enter")
-        await until(it.pilot, lambda: it.session.wishes[-1:] == [("end_job", "7")])
+async def test_background_job_is_ended_after_a_question(it: Running) -> None:
+    it.session.running = [
+        Job(7, "sleep\x1b[31m 100", 0.0, 0.5, "sleeping", foreground=False),
+        Job(9, "make", 1.0, 2.5, "running", foreground=True),
+    ]
+    await it.press("ctrl+x", "j")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
+    await it.settle()
+    assert "\x1b" not in it.screen_text()
+    assert "the agent waits for it" in it.screen_text()
+    await it.press("enter")
+    await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
+    await it.press("down", "enter")
+    await until(it.pilot, lambda: it.session.wishes[-1:] == [("end_job", "7")])
