@@ -97,7 +97,7 @@ class Leader:
             self._timers.append(self._app.workspace.which_key.set_timer(STRIP_AFTER_S, self._reveal))
 
     def _reveal(self) -> None:
-        if self.is_armed:  # a timer that has fired may call after it was stopped
+        if self.is_armed and not self._app.workspace.which_key.display:  # a stopped timer may still call
             self._app.workspace.which_key.reveal()
 
     def disarm(self) -> None:
