@@ -132,7 +132,7 @@ def _default(parameter: inspect.Parameter) -> str:
 
 
 @pytest.mark.parametrize("double", PAIRS, ids=lambda double: double.__name__)
-def test_a_double_has_the_shape_of_what_it_stands_for(double: type) -> None:
+def test_double_has_the_shape_of_its_original(double: type) -> None:
     wrong = []
     for name in sorted(names_of(double) - OF_TESTS.get(double, set())):
         having = [real for real in PAIRS[double] if name in names_of(real)]
@@ -145,7 +145,7 @@ def test_a_double_has_the_shape_of_what_it_stands_for(double: type) -> None:
 
 
 @pytest.mark.parametrize("double", PAIRS, ids=lambda double: double.__name__)
-def test_what_a_double_has_for_tests_is_there_and_nowhere_else(double: type) -> None:
+def test_names_for_tests_exist_only_in_the_double(double: type) -> None:
     own = OF_TESTS.get(double, set())
     assert own - names_of(double) == set()
     assert {name for name in own for real in PAIRS[double] if name in names_of(real)} == set()

@@ -39,16 +39,16 @@ URL = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
         ("~nobodyofthisname/a.png", None),
     ],
 )
-def test_which_pastes_are_the_path_of_a_picture(text: str, expected: str | None) -> None:
+def test_picture_path_of_a_paste(text: str, expected: str | None) -> None:
     assert picture_path(text, "/work") == (Path(expected) if expected else None)
 
 
-def test_a_picture_is_read_from_its_file(tmp_path: Path) -> None:
+def test_picture_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "a.jpg").write_bytes(png())
     assert read_picture(tmp_path / "a.jpg") == Picture(URL, 3, 2), "the type is what the bytes are"
 
 
-def test_what_is_no_file_is_refused_without_a_wait(tmp_path: Path) -> None:
+def test_other_than_regular_files_are_refused_without_blocking(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "folder.png").mkdir()
     for name in ("pipe.png", "folder.png"):
@@ -74,7 +74,7 @@ def header(width: int, height: int) -> bytes:
     ],
     ids=["cut off", "BMP", "too many pixels", "nothing", "too many bytes"],
 )
-def test_what_cannot_be_sent_is_refused_by_its_header(data: bytes, why: str) -> None:
+def test_unsupported_picture_is_refused_by_its_header(data: bytes, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
         picture_of(data, "it")
 
@@ -102,13 +102,13 @@ class Programs:
 @pytest.mark.parametrize(
     ("environ", "name"), [({"WAYLAND_DISPLAY": "w", "DISPLAY": ":0"}, "wl_paste"), ({"DISPLAY": ":0"}, "xclip")]
 )
-def test_a_picture_in_the_clipboard_is_asked_for_by_its_type(environ: dict[str, str], name: str) -> None:
+def test_clipboard_picture_is_read_by_its_type(environ: dict[str, str], name: str) -> None:
     programs = Programs(types=b"text/plain\nimage/jpeg\nimage/png\n", **{name: png()})
     assert read_clipboard(environ, programs.which, programs.run, "linux") == Picture(URL, 3, 2)
     assert programs.calls[-1][-1] == "image/png"
 
 
-def test_without_a_picture_it_is_the_text() -> None:
+def test_clipboard_text_is_read_without_a_picture() -> None:
     programs = Programs(types=b"UTF8_STRING\n", xclip="schön".encode())
     assert read_clipboard({"DISPLAY": ":0"}, programs.which, programs.run, "linux") == "schön"
     assert read_clipboard({"DISPLAY": ":0"}, programs.which, Programs(xclip=b"").run, "linux") == ""
@@ -122,13 +122,13 @@ def test_without_a_picture_it_is_the_text() -> None:
         ({}, "No clipboard is available"),
     ],
 )
-def test_what_is_missing_is_said(environ: dict[str, str], missing: str) -> None:
+def test_missing_clipboard_program_is_named(environ: dict[str, str], missing: str) -> None:
     programs = Programs()
     with pytest.raises(RefusedError, match=missing):
         read_clipboard(environ, programs.which, programs.run, "linux")
 
 
-def test_on_a_mac_it_is_asked_of_what_every_mac_has() -> None:
+def test_clipboard_of_a_mac() -> None:
     programs = Programs(osascript=b"\xc2\xabdata PNGf" + png().hex().upper().encode() + b"\xc2\xbb\n")
     assert read_clipboard({}, programs.which, programs.run, "darwin") == Picture(URL, 3, 2)
     assert read_clipboard({}, Programs().which, Programs(pbpaste=b"text").run, "darwin") == "text"
@@ -136,9 +136,7 @@ def test_on_a_mac_it_is_asked_of_what_every_mac_has() -> None:
     assert read_clipboard({}, with_program.which, with_program.run, "darwin") == Picture(URL, 3, 2)
 
 
-def test_a_real_program_is_run_and_one_that_fails_gives_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_clipboard_program_returns_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "picture").write_bytes(png())
     program = tmp_path / "xclip"
     program.write_text(

@@ -97,7 +97,7 @@ def manager(tmp_path: Path) -> ManagerDouble:
     return manager
 
 
-async def test_the_users_own_command_becomes_a_message_said_now_or_queued(manager: ManagerDouble) -> None:
+async def test_own_command_is_sent_or_queued_as_a_message(manager: ManagerDouble) -> None:
     async with running(manager=manager) as it:
         await it.press(*"/rev")
         assert "With fresh eyes" in it.screen_text()
@@ -117,7 +117,7 @@ async def test_commands_of_an_untrusted_workspace_are_not_loaded(workspace: Path
         assert "Unknown command /evil." in it.screen_text()
 
 
-async def test_an_unknown_command_is_said_kept_and_not_sent(it: Running) -> None:
+async def test_unknown_command_is_reported_and_stays_in_the_prompt(it: Running) -> None:
     await it.press(*"/nothing", "space", *"here", "enter")
     assert it.session.wishes == []
     assert it.app.workspace.prompt.text == "/nothing here"
@@ -130,13 +130,13 @@ async def test_an_unknown_command_is_said_kept_and_not_sent(it: Running) -> None
 @pytest.mark.parametrize(
     ("written", "said"), [("//help me", "/help me"), ("/tmp is full", "/tmp is full"), ("/etc/fstab", "/etc/fstab")]
 )
-async def test_two_slashes_and_paths_are_messages(it: Running, written: str, said: str) -> None:
+async def test_two_slashes_or_a_path_are_sent_as_a_message(it: Running, written: str, said: str) -> None:
     it.app.workspace.prompt.put(written)
     await it.press("enter")
     assert it.session.wishes == [("send", said)]
 
 
-async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_begins_one(it: Running) -> None:
+async def test_built_in_commands_work_without_a_conversation_and_messages_start_one(it: Running) -> None:
     await it.press("ctrl+x", "w")
     assert it.app.tabs.current is None
     await it.press(*"/own", "enter")
@@ -152,7 +152,7 @@ async def test_without_a_conversation_commands_of_the_table_work_and_the_rest_be
 # -- the shell ------------------------------------------------------------------------------------------------------
 
 
-async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed(it: Running) -> None:
+async def test_message_goes_to_the_tab_in_which_enter_was_pressed(it: Running) -> None:
     first = it.session
     await it.press("ctrl+n")
     second = it.session
@@ -169,7 +169,7 @@ async def test_what_was_sent_reaches_the_tab_in_which_enter_was_pressed(it: Runn
     assert (first.wishes, second.wishes) == ([], [("reject", "not here")])
 
 
-async def test_a_command_for_the_shell_is_run_and_shown(it: Running) -> None:
+async def test_shell_command_is_run_and_shown(it: Running) -> None:
     await it.press("exclamation_mark", *"ls")
     assert "shell: Enter runs the command" in it.screen_text()
     await it.press("enter")
@@ -177,7 +177,7 @@ async def test_a_command_for_the_shell_is_run_and_shown(it: Running) -> None:
     assert "$ ls" in it.screen_text()
 
 
-async def test_a_command_that_cannot_run_now_is_said_and_kept(it: Running) -> None:
+async def test_refused_shell_command_is_reported_and_stays_in_the_prompt(it: Running) -> None:
     it.session.fails_with = UsageError("The agent works in this shell. Esc stops it.")
     await it.press("exclamation_mark", *"ls", "enter")
     assert "The agent works in this shell." in it.screen_text()
@@ -187,7 +187,7 @@ async def test_a_command_that_cannot_run_now_is_said_and_kept(it: Running) -> No
     assert it.app.workspace.prompt.text == "!ls"
 
 
-async def test_escape_stops_a_command_of_the_users_own(it: Running) -> None:
+async def test_escape_stops_a_shell_command(it: Running) -> None:
     it.session.user_control.commands.is_busy = True
     await it.press("escape")
     assert it.session.wishes == [("interrupt",)]
@@ -196,7 +196,7 @@ async def test_escape_stops_a_command_of_the_users_own(it: Running) -> None:
 # -- references and what goes along ---------------------------------------------------------------------------------
 
 
-async def test_an_event_is_chosen_by_what_it_was_and_its_excerpt_goes_along(it: Running) -> None:
+async def test_referenced_event_is_chosen_and_its_excerpt_is_sent(it: Running) -> None:
     it.session.stream.store(MessageAction(content="hello"))
     number = it.session.stream.store(CmdRunAction(command="make all")).id
     await it.press(*"why", "space", "number_sign", *"make")
@@ -208,7 +208,7 @@ async def test_an_event_is_chosen_by_what_it_was_and_its_excerpt_goes_along(it: 
     assert "> Running command" not in it.screen_text(), "the transcript shows what was typed"
 
 
-async def test_a_paste_goes_whole_and_its_chip_is_unfolded_with_the_key_of_output(it: Running) -> None:
+async def test_paste_is_sent_whole_and_its_chip_is_expanded_by_ctrl_o(it: Running) -> None:
     await paste(it, "line\n" * 20)
     assert "[pasted 20 lines #1]" in it.screen_text()
     await it.press("enter")
@@ -217,7 +217,7 @@ async def test_a_paste_goes_whole_and_its_chip_is_unfolded_with_the_key_of_outpu
     assert it.app.workspace.prompt.text == "line\n" * 20
 
 
-async def test_a_picture_goes_along_and_is_warned_of_where_the_model_sees_none(tmp_path: Path) -> None:
+async def test_picture_is_sent_with_a_warning_if_images_are_disabled(tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(png(12, 7))
     async with running() as it:
         it.manager.settings.llm = LLMSettings(vision="no")
@@ -259,7 +259,7 @@ async def test_draft_keeps_its_chips_when_tabs_change(it: Running) -> None:
 # -- the past, the editor, the hints --------------------------------------------------------------------------------
 
 
-async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_search() -> None:
+async def test_history_of_earlier_sessions_is_found_by_arrows_and_search() -> None:
     async with running(manager=ManagerDouble(user_inputs=["newer", "older fix"])) as it:
         await it.press("up")
         assert it.app.workspace.prompt.text == "newer"
@@ -272,14 +272,14 @@ async def test_what_earlier_sessions_sent_is_found_by_the_arrows_and_by_the_sear
         assert it.session.wishes == []
 
 
-async def test_ctrl_c_leaves_the_search_and_keeps_the_text() -> None:
+async def test_ctrl_c_closes_the_history_search() -> None:
     async with running(manager=ManagerDouble(user_inputs=["newer"])) as it:
         await it.press(*"draft", "ctrl+r", "ctrl+c")
         assert it.app.workspace.prompt.text == "draft"
         assert not it.app.workspace.prompt.list.display
 
 
-async def test_a_screen_that_cannot_be_handed_over_says_so_and_loses_nothing(it: Running) -> None:
+async def test_editor_in_a_terminal_that_cannot_be_suspended_is_reported(it: Running) -> None:
     await it.press(*"draft", "ctrl+g")
     assert "An editor cannot be opened in this terminal." in it.screen_text()
     assert it.app.workspace.prompt.text == "draft"

@@ -34,7 +34,7 @@ def repository(tmp_path: Path) -> Path:
 FOUND = {".gitignore", "src/main.py", "a file.txt", "inner/deep.py", "inner/.gitignore"}
 
 
-def test_git_tells_what_is_not_ignored_also_of_repositories_within(repository: Path) -> None:
+def test_git_lists_files_that_are_not_ignored_and_those_of_nested_repositories(repository: Path) -> None:
     assert set(git_files(repository) or ()) == FOUND
     assert set(list_files(repository)) == FOUND
 
@@ -63,9 +63,7 @@ def test_a_hostile_repository_has_no_say(tmp_path: Path) -> None:
     assert traps.sprung() == []
 
 
-def test_without_git_and_ripgrep_a_walk_finds_them_and_skips_what_programs_made(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_walk_finds_files_and_skips_generated_folders(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nonexistent")
     assert git_files(repository) is None
     found = list_files(repository)
@@ -73,7 +71,7 @@ def test_without_git_and_ripgrep_a_walk_finds_them_and_skips_what_programs_made(
     assert found.index("a file.txt") < found.index("src/main.py"), "the upper folders come first"
 
 
-def test_ripgrep_is_asked_where_there_is_no_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ripgrep_is_used_without_git(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     programs, folder = tmp_path / "bin", tmp_path / "ws"
     programs.mkdir()
     folder.mkdir()
@@ -84,20 +82,20 @@ def test_ripgrep_is_asked_where_there_is_no_git(tmp_path: Path, monkeypatch: pyt
     assert list_files(folder) == ["sub/a.py", "b.py"]
 
 
-def test_a_name_that_could_act_on_a_terminal_is_left_out(tmp_path: Path) -> None:
+def test_unprintable_names_are_left_out(tmp_path: Path) -> None:
     (tmp_path / "evil\x1b]0;x\x07.py").touch()
     (tmp_path / "good.py").touch()
     assert list_files(tmp_path) == ["good.py"]
 
 
-def test_links_are_not_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_walk_does_not_follow_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "loop").symlink_to(tmp_path)
     (tmp_path / "file").touch()
     monkeypatch.setenv("PATH", "/nonexistent")
     assert sorted(list_files(tmp_path)) == ["file", "loop"]
 
 
-def test_a_name_comes_before_a_path_a_beginning_before_the_rest_and_scattered_letters_last() -> None:
+def test_names_match_before_paths_and_fuzzy_matches_come_last() -> None:
     paths = ["handler/x.py", "src/my_handler.py", "src/handler.py", "h/a/n/dler.py", "other.txt"]
     assert FileIndex(paths).find("handler", 10) == [
         "src/handler.py", "src/my_handler.py", "handler/x.py", "h/a/n/dler.py",
@@ -107,7 +105,7 @@ def test_a_name_comes_before_a_path_a_beginning_before_the_rest_and_scattered_le
     assert FileIndex(paths).find("zzz", 10) == []
 
 
-def test_letters_that_stand_close_together_come_first() -> None:
+def test_closer_letters_come_first() -> None:
     assert FileIndex(["a/lot/of/b/then/c.py", "x/a-b-c.py"]).find("abc", 2)[0] == "x/a-b-c.py"
 
 
@@ -121,7 +119,7 @@ def test_search_in_100_000_files_is_fast(query: str) -> None:
     assert len(index.find(query, 50)) <= 50
 
 
-def test_a_listing_has_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_listing_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(20):
         (tmp_path / f"{n}.py").touch()
     monkeypatch.setattr(file_picker, "MAX_FILES", 7)

@@ -60,11 +60,11 @@ def test_trigger_uses_the_text_before_the_cursor_and_commands_the_first_line() -
 # -- the past ----------------------------------------------------------------------------------------------------------
 
 
-def test_earlier_sessions_come_before_this_one_and_nothing_comes_twice() -> None:
+def test_history_of_earlier_sessions_comes_first_without_duplicates() -> None:
     assert merge_history(["new", "here", "old", "new", " "], ["here", "now"]) == ["old", "new", "here", "now"]
 
 
-def test_the_search_narrows_the_newest_first_and_minds_case_only_where_there_is_a_capital() -> None:
+def test_history_search_is_newest_first_and_case_sensitive_for_capitals() -> None:
     sent = ["Fix it", "run the tests", "fix the Parser", "run the tests"]
     assert search_history(sent, "") == ["run the tests", "fix the Parser", "Fix it"]
     assert search_history(sent, "fix") == ["fix the Parser", "Fix it"]
@@ -74,14 +74,14 @@ def test_the_search_narrows_the_newest_first_and_minds_case_only_where_there_is_
 # -- chips -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_paste_is_long_by_lines_or_by_characters() -> None:
+def test_paste_is_long_by_lines_or_characters() -> None:
     assert not is_long("x\n" * 9)
     assert is_long("x\n" * 10)
     assert not is_long("x" * 1000)
     assert is_long("x" * 1001)
 
 
-def test_a_token_stands_for_its_text_and_expands_to_it() -> None:
+def test_token_expands_to_its_text() -> None:
     chips = Chips()
     one, two = chips.paste("a\nb\n"), chips.paste("x" * 1200)
     assert (one, two) == ("[pasted 2 lines #1]", "[pasted 1,200 characters #2]")
@@ -91,14 +91,14 @@ def test_a_token_stands_for_its_text_and_expands_to_it() -> None:
     assert chips.without_tokens(f"#3 {one}") == "#3 "
 
 
-def test_a_text_that_was_pasted_is_not_looked_through_for_tokens() -> None:
+def test_tokens_in_a_pasted_text_are_not_expanded() -> None:
     chips = Chips()
     inner = chips.paste("secret\nlines")
     outer = chips.paste(f"{inner}\nmore")
     assert chips.expanded(outer) == f"{inner}\nmore"
 
 
-def test_pictures_go_along_in_their_order_once_and_are_given_up_when_sent() -> None:
+def test_pictures_are_sent_once_in_order_and_dropped_afterwards() -> None:
     chips = Chips()
     one, two = Picture("data:1", 3, 2), Picture("data:2", 4, 4)
     first, second = chips.attach(one), chips.attach(two)
@@ -110,7 +110,7 @@ def test_pictures_go_along_in_their_order_once_and_are_given_up_when_sent() -> N
     assert chips.pictures(text) == []
 
 
-def test_what_is_kept_has_a_bound_and_the_oldest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_chips_drop_the_oldest_content_above_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tui.prompt.attachments.HELD_CHARS", 100)
     chips = Chips()
     old, new = chips.paste("a\n" * 30), chips.paste("b\n" * 30)
@@ -139,7 +139,7 @@ def test_slash_command_is_parsed(text: str, expected: slash_commands.Line | None
     assert slash_commands.parse(text) == expected
 
 
-def test_names_behind_a_slash_are_given_once_and_can_be_typed() -> None:
+def test_slash_names_are_unique_and_can_be_typed() -> None:
     names = [command.slash for command in COMMANDS if command.slash]
     assert len(names) == len(set(names)) == len(slash_commands.BUILT_IN)
     assert all(name.isascii() and name.islower() and name.isalpha() for name in names)
@@ -175,7 +175,9 @@ def test_own_commands_are_files_with_or_without_front_matter(tmp_path: Path) -> 
         ("large.md", "x" * (slash_commands.MAX_BYTES + 1), "larger than"),
     ],
 )
-def test_a_file_that_is_no_command_is_named_and_the_others_stay(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_wrong_command_file_is_reported_and_the_others_are_loaded(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
     write(tmp_path, name, text)
     write(tmp_path, "good.md", "Good.")
     found, problems = slash_commands.load(tmp_path)
@@ -197,7 +199,7 @@ def test_a_file_that_is_no_command_is_named_and_the_others_stay(tmp_path: Path, 
         ("$1", "$ARGUMENTS", "$ARGUMENTS"),
     ],
 )
-def test_words_go_to_their_places(body: str, words: str, message: str) -> None:
+def test_arguments_replace_the_placeholders(body: str, words: str, message: str) -> None:
     assert slash_commands.UserCommand("c", body).message(words) == message
 
 
@@ -211,12 +213,12 @@ def envelope(number: int, event: Event, source: EventSource = EventSource.AGENT)
     )  # fmt: skip
 
 
-def test_numbers_that_a_text_refers_to() -> None:
+def test_referenced_ids_of_a_text() -> None:
     assert references.referenced_ids("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
     assert len(references.referenced_ids(" ".join(f"#{n}" for n in range(50)))) == references.MAX_REFERENCES
 
 
-def test_what_the_model_reads_of_an_event_is_quoted_and_bounded() -> None:
+def test_excerpt_of_an_event_is_quoted_and_bounded() -> None:
     run = envelope(7, CmdRunAction(command="make all"))
     assert references.excerpt(run) == "Event #7 (run, by the agent):\n> Running command: make all"
     result = envelope(8, CmdOutputObservation(command="make", content="line\n" * 5000))
@@ -227,7 +229,7 @@ def test_what_the_model_reads_of_an_event_is_quoted_and_bounded() -> None:
     assert references.context([]) == ""
 
 
-def test_the_newest_come_first_and_what_the_controller_says_to_itself_not_at_all() -> None:
+def test_candidates_are_newest_first_without_internal_events() -> None:
     page = [
         envelope(0, MessageAction(content="hello")),
         envelope(1, AgentStateChangedObservation(agent_state="running")),
@@ -239,5 +241,5 @@ def test_the_newest_come_first_and_what_the_controller_says_to_itself_not_at_all
 
 @pytest.mark.parametrize(("query", "is_meant"), [("", True), ("1", True), ("12", True), ("2", False), ("RUN", True),
                                                  ("make", True), ("cake", False)])  # fmt: skip
-def test_which_events_a_word_means(query: str, is_meant: bool) -> None:
+def test_event_matches_a_query(query: str, is_meant: bool) -> None:
     assert references.matches(envelope(12, CmdRunAction(command="make all")), query) is is_meant

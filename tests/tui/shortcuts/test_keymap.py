@@ -54,11 +54,11 @@ def command(found: Keymap, id: str) -> Command:
         ),
     ],
 )
-def test_a_key_has_the_name_that_textual_gives_it(written: str, key: str | None) -> None:
+def test_written_key_becomes_textuals_name(written: str, key: str | None) -> None:
     assert shortcut_keys.named(written) == key
 
 
-def test_what_is_shown_of_a_key_names_it_again() -> None:
+def test_shown_key_can_be_parsed_again() -> None:
     every = {key for row in ROWS for key in row.keys}
     assert {shortcut_keys.named(shortcut_keys.shown(key)) for key in every} == every
 
@@ -66,14 +66,14 @@ def test_what_is_shown_of_a_key_names_it_again() -> None:
 @pytest.mark.parametrize(
     "key", ["ctrl+shift+p", "shift+enter", "ctrl+enter", "super+a", "ctrl+9", "f13", "alt+question_mark"]
 )
-def test_keys_that_only_the_kitty_protocol_tells_are_known(key: str) -> None:
+def test_keys_that_need_the_kitty_protocol(key: str) -> None:
     assert shortcut_keys.needs_protocol(key)
 
 
 @pytest.mark.parametrize(
     "key", ["ctrl+e", "alt+n", "alt+shift+n", "shift+tab", "ctrl+shift+left", "shift+f5", "ctrl+underscore"]
 )
-def test_keys_that_every_terminal_sends_are_known(key: str) -> None:
+def test_keys_that_every_terminal_sends(key: str) -> None:
     assert not shortcut_keys.needs_protocol(key)
     assert not shortcut_keys.refused(key)
 
@@ -81,7 +81,7 @@ def test_keys_that_every_terminal_sends_are_known(key: str) -> None:
 # -- rows ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_row_says_all_the_keys_of_its_command() -> None:
+def test_row_replaces_all_keys_of_its_command() -> None:
     found = mapped(prompt__editor="ctrl+e", conv__new=["ctrl+y", "leader z"], app__theme=[], app__leader="ctrl+b")
     assert found.problems == ()
     assert given(found) == {
@@ -92,12 +92,12 @@ def test_a_row_says_all_the_keys_of_its_command() -> None:
     }
 
 
-def test_two_commands_change_places() -> None:
+def test_two_commands_can_swap_keys() -> None:
     found = mapped(conv__new=["ctrl+s", "leader l"], conv__manager=["ctrl+n", "leader n"])
     assert (found.problems, found.changed) == ((), frozenset({"conv.new", "conv.manager"}))
 
 
-def test_enter_begins_a_line_where_another_key_sends() -> None:
+def test_enter_inserts_a_new_line_if_another_key_sends() -> None:
     found = mapped(prompt__send="alt+s", prompt__newline=["enter", "ctrl+j"])
     assert (found.problems, found.changed) == ((), frozenset({"prompt.send", "prompt.newline"}))
 
@@ -140,7 +140,7 @@ def test_enter_begins_a_line_where_another_key_sends() -> None:
         ("app.back", [], "it needs a key"),
     ],
 )
-def test_a_wrong_row_is_told_once_and_costs_no_other(id: str, value: object, told: str) -> None:
+def test_wrong_row_is_reported_once_and_the_others_apply(id: str, value: object, told: str) -> None:
     found = applied(ROWS, Wanted({id: value, "prompt.editor" if id != "prompt.editor" else "app.redraw": "ctrl+e"}))
     if isinstance(value, dict):
         found = applied(ROWS, Wanted({"conv.new.a": value}))
@@ -160,24 +160,24 @@ def test_a_wrong_row_is_told_once_and_costs_no_other(id: str, value: object, tol
         ("pane.next", ["ctrl+shift+t", "leader Z"]),
     ],
 )
-def test_a_key_that_few_terminals_send_is_taken_where_there_is_another_way(id: str, value: object) -> None:
+def test_key_that_few_terminals_send_is_accepted_beside_another(id: str, value: object) -> None:
     found = applied(ROWS, Wanted({id: value}))
     assert found.problems == ()
     assert "ctrl+shift+t" in command(found, id).keys
 
 
-def test_of_two_rows_that_clash_the_later_one_gives_way() -> None:
+def test_later_of_two_conflicting_rows_is_ignored() -> None:
     found = mapped(conv__new="f7", app__redraw="f8", tasks__toggle="f7")
     assert found.changed == {"conv.new", "app.redraw"}
     assert [p for p in found.problems if "F7 is conv.new already" in p] == list(found.problems)
 
 
-def test_a_row_that_gives_way_takes_those_along_that_wanted_its_default() -> None:
+def test_ignored_row_causes_rows_with_its_default_key_to_be_ignored() -> None:
     found = mapped(conv__new="ctrl+i", tasks__toggle="ctrl+n")
     assert (len(found.problems), found.changed) == (2, frozenset())
 
 
-def test_the_last_way_out_stays() -> None:
+def test_last_key_to_quit_cannot_be_removed() -> None:
     assert mapped(app__quit=[], prompt__quit=[]).problems == ()
     found = mapped(app__quit=[], prompt__quit=[], app__interrupt=[])
     assert "no key would be left to quit with" in found.problems[0]
@@ -188,7 +188,7 @@ def test_the_last_way_out_stays() -> None:
 # -- the file --------------------------------------------------------------------------------------------------------
 
 
-def test_rows_are_read_with_their_lines(tmp_path: Path) -> None:
+def test_rows_are_read_with_their_line_numbers(tmp_path: Path) -> None:
     text = 'model = "m"\n[keys]\nprompt.editor = "ctrl+e"\n"conv.nwe" = ["f7"]\n[keys.app]\nquit = "x"\n[llm]\na = 1\n'
     tmp_path.joinpath("config.toml").write_text(text)
     wanted = read(tmp_path, {"HANDLOOM__KEYS__CONV__NEW": "f7, leader z"})
@@ -215,7 +215,7 @@ def test_rows_are_read_with_their_lines(tmp_path: Path) -> None:
         ("[keys]\n" + ".".join("abcdefgh") + ' = "f7"\n', 1),
     ],
 )
-def test_hostile_files_stop_nothing(tmp_path: Path, text: str, problems: int) -> None:
+def test_hostile_key_files_never_stop_the_start(tmp_path: Path, text: str, problems: int) -> None:
     tmp_path.joinpath("config.toml").write_text(text)
     found = applied(ROWS, read(tmp_path, {}))
     assert len(found.problems) == problems
@@ -269,7 +269,7 @@ assert keyed("{conv.goto} {app.keys}") == "“Go to tab” /keys"
 """
 
 
-def test_a_remapped_key_carries_out_its_command_and_everything_names_it() -> None:
+def test_remapped_key_runs_its_command_and_is_shown_everywhere() -> None:
     done = subprocess.run(
         [sys.executable, "-c", REMAPPED], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False
     )

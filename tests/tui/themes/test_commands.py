@@ -24,7 +24,7 @@ def segments(it: Running) -> list[Segment]:
     return [segment for strip in it.app.screen._compositor.render_strips() for segment in strip]
 
 
-async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_old_one_back(it: Running) -> None:
+async def test_highlighted_theme_is_previewed_and_escape_restores_the_old_one(it: Running) -> None:
     await it.press("ctrl+x", "t")
     assert it.app.theme == "loom-dark"
     await it.press("down")
@@ -36,7 +36,7 @@ async def test_the_theme_under_the_cursor_is_shown_at_once_and_esc_brings_the_ol
     assert it.shows_the_workspace
 
 
-async def test_the_theme_that_is_chosen_is_remembered(tmp_path: Path) -> None:
+async def test_chosen_theme_is_saved(tmp_path: Path) -> None:
     async with running(home=tmp_path) as it:
         await it.press("ctrl+x", "t", *"light", "enter")
         chosen = it.app.theme
@@ -51,13 +51,13 @@ async def test_only_themes_that_were_checked_are_offered(it: Running) -> None:
     assert offered == {path.stem for path in OURS.glob("*.toml")}
 
 
-async def test_a_theme_that_is_not_there_is_told_and_the_default_taken() -> None:
+async def test_unknown_theme_is_reported_and_the_default_used() -> None:
     async with running(screen=ScreenSettings(theme="dracula")) as it:
         assert it.app.theme == "loom-dark"
         assert "There is no theme dracula." in it.screen_text()
 
 
-async def test_a_theme_of_the_users_own_is_taken_over_when_its_file_changes(tmp_path: Path) -> None:
+async def test_changed_theme_file_is_applied(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINE)
     async with running(themes_dir=str(tmp_path), theme="mine") as it:
         assert it.app.theme == "mine"
@@ -67,7 +67,7 @@ async def test_a_theme_of_the_users_own_is_taken_over_when_its_file_changes(tmp_
         assert it.app.workspace.styles.background.hex == "#000000"
 
 
-async def test_where_nothing_watches_the_folder_coming_back_is_enough(
+async def test_themes_are_read_again_on_focus_without_a_watcher(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tui.themes.commands.watch", lambda folder, changed: None)
@@ -79,7 +79,7 @@ async def test_where_nothing_watches_the_folder_coming_back_is_enough(
         assert it.app.current_theme.background == "#000000"
 
 
-async def test_a_file_that_is_wrong_is_told_and_the_default_taken(tmp_path: Path) -> None:
+async def test_wrong_theme_file_is_reported_and_the_default_used(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(MINE)
     async with running(themes_dir=str(tmp_path), theme="mine") as it:
         (tmp_path / "mine.toml").write_text("name = ")
@@ -88,7 +88,7 @@ async def test_a_file_that_is_wrong_is_told_and_the_default_taken(tmp_path: Path
         assert "mine.toml cannot be read" in it.screen_text()
 
 
-async def test_a_folder_that_is_new_is_found_by_the_command(tmp_path: Path) -> None:
+async def test_reload_finds_a_new_folder_of_themes(tmp_path: Path) -> None:
     folder = tmp_path / "themes"
     async with running(themes_dir=str(folder)) as it:
         folder.mkdir()
@@ -121,14 +121,14 @@ async def test_with_no_color_there_is_no_colour_at_all(value: str, monkeypatch: 
         assert "NO_COLOR" in it.screen_text()
 
 
-async def test_an_empty_no_color_means_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_empty_no_color_is_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "")
     async with running() as it:
         assert any(segment.style and segment.style.color and segment.style.color.triplet for segment in segments(it))
 
 
 @pytest.mark.parametrize("name", ["loom-ansi-dark", "loom-ansi-light"])
-async def test_a_theme_of_the_terminals_colours_uses_no_other_and_no_ground(name: str) -> None:
+async def test_ansi_theme_uses_only_the_terminals_colours(name: str) -> None:
     async with running(size=(160, 48), theme=name) as it:
         await _full(it)
         await it.press("ctrl+p")
@@ -141,7 +141,7 @@ async def test_a_theme_of_the_terminals_colours_uses_no_other_and_no_ground(name
 
 
 @pytest.mark.parametrize(("wanted", "widest"), [(60, 60), (0, 159), (100, 100)])
-async def test_the_chat_is_as_wide_as_the_settings_have_it(wanted: int, widest: int) -> None:
+async def test_chat_has_the_width_of_the_settings(wanted: int, widest: int) -> None:
     async with running(size=(161, 40), screen=ScreenSettings(reading_width=wanted)) as it:
         await it.press("f2", "f2")
         await it.session.say("word " * 200)
@@ -152,7 +152,7 @@ async def test_the_chat_is_as_wide_as_the_settings_have_it(wanted: int, widest: 
         assert column >= widest - 4
 
 
-async def test_what_is_typed_into_a_dialog_can_be_read() -> None:
+async def test_text_typed_into_a_dialog_is_readable() -> None:
     async with running(size=(80, 24)) as it:
         await it.press("ctrl+x", "t", *"ember")
         assert "ember" in it.screen_text().split("Enter chooses")[0].split("loom-ember")[0]

@@ -36,7 +36,7 @@ def test_contrast_is_measured_as_wcag_defines_it() -> None:
     assert contrast_ratio(Color.parse("#777777"), Color.parse("#FFFFFF")) == pytest.approx(4.478, abs=0.001)
 
 
-def test_a_bad_file_is_reported_and_the_rest_is_loaded(tmp_path: Path) -> None:
+def test_wrong_file_is_reported_and_the_rest_is_loaded(tmp_path: Path) -> None:
     good = (OURS / "loom-dark.toml").read_text()
     (tmp_path / "good.toml").write_text(good.replace("loom-dark", "mine"))
     (tmp_path / "broken.toml").write_text("name = ")
@@ -51,7 +51,7 @@ def test_a_bad_file_is_reported_and_the_rest_is_loaded(tmp_path: Path) -> None:
     assert "text-muted on background has a contrast of" in problems[2]
 
 
-def test_a_colour_that_is_no_colour_is_named() -> None:
+def test_invalid_colour_is_named() -> None:
     with pytest.raises(ThemeError, match="cannot be read"):
         load(Path("/nonexistent/theme.toml"))
 
@@ -70,7 +70,7 @@ def test_what_a_theme_promises_is_held(tmp_path: Path, text: str, told: str) -> 
         load(tmp_path / "mine.toml")
 
 
-def test_the_colours_of_the_terminal_need_a_theme_that_says_so(tmp_path: Path) -> None:
+def test_terminal_colours_need_an_ansi_theme(tmp_path: Path) -> None:
     text = (OURS / "loom-dark.toml").read_text()
     (tmp_path / "mine.toml").write_text(re.sub(r'accent = "#E0A458"', 'accent = "ansi_red"', text))
     with pytest.raises(ThemeError, match="ansi = true"):

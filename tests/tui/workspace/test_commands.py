@@ -13,11 +13,11 @@ from tui.shortcuts.keymap import clashes
 from tui.shortcuts.shortcut_keys import NEVER
 
 
-def test_no_key_is_given_twice_where_both_would_answer_nor_one_behind_the_leader() -> None:
+def test_no_key_and_no_leader_key_is_used_twice_in_a_scope() -> None:
     assert list(clashes(COMMANDS)) == []
 
 
-def test_no_id_is_given_twice() -> None:
+def test_command_ids_are_unique() -> None:
     assert len(BY_ID) == len(COMMANDS)
 
 
@@ -40,7 +40,7 @@ def test_every_command_that_is_not_native_is_bound() -> None:
     assert bound == {command.id for command in COMMANDS if command.keys and not command.native}
 
 
-def test_a_digit_after_the_leader_is_a_tab() -> None:
+def test_digit_after_the_leader_shows_a_tab() -> None:
     assert by_leader("3") == (BY_ID["conv.goto"], "3")
     assert by_leader("0") is None
     assert by_leader("n") == (BY_ID["conv.new"], "")
@@ -55,14 +55,14 @@ def test_keys_are_shown_as_people_write_them() -> None:
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_hints_are_few_and_begin_with_those_of_the_scope(scope: Scope) -> None:
+def test_hints_are_few_and_start_with_those_of_the_scope(scope: Scope) -> None:
     shown = hints(scope)
     assert 0 < len(shown) <= 7
     if scope is Scope.QUESTION:
         assert shown[1] == ("Enter", "answer")
 
 
-def test_the_readme_table_has_a_row_for_every_command() -> None:
+def test_table_of_shortcuts_has_a_row_for_every_command() -> None:
     printed = subprocess.run([sys.executable, "-m", "tui.commands"], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == markdown()
     assert len(printed.strip().splitlines()) == len(COMMANDS) + 2

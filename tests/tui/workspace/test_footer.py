@@ -34,7 +34,7 @@ def told(facts: Facts, width: int) -> list[str]:
     return [piece.text for piece in (*left, *right)]
 
 
-def test_a_wide_line_tells_everything() -> None:
+def test_wide_footer_shows_everything() -> None:
     assert told(FACTS, 200) == [
         "▶ running",
         "1m15s",
@@ -50,7 +50,7 @@ def test_a_wide_line_tells_everything() -> None:
     ]
 
 
-def test_what_was_not_counted_never_looks_exact() -> None:
+def test_estimates_are_marked() -> None:
     shown = told(replace(FACTS, estimated=True), 180)
     assert {"~$0.0123", "~98k in / ~2k out"} <= set(shown)
     assert "cost —" in told(replace(FACTS, estimated=True, cost=None), 180)
@@ -64,17 +64,17 @@ def test_every_width_is_kept_and_state_and_warning_stay(width: int) -> None:
     assert texts[-1] == "NO ISOLATION"
 
 
-def test_what_is_not_known_is_a_dash() -> None:
+def test_unknown_values_are_dashes() -> None:
     facts = Facts(model="demo", context_window=0, cost=None)
     assert "context —" in told(facts, 160)
     assert "cost —" in told(facts, 160)
 
 
-def test_without_a_known_window_the_tokens_of_the_context_are_told() -> None:
+def test_unknown_window_shows_the_tokens_of_the_context() -> None:
     assert "context 24k" in told(Facts(model="local", context_used=24_000), 160)
 
 
-def test_numbers_are_for_people() -> None:
+def test_numbers_are_short() -> None:
     assert [tokens(n) for n in (0, 999, 12_345, 200_000, 999_600, 1_500_000)] == [
         "0", "999", "12k", "200k", "1M", "1.5M",
     ]  # fmt: skip
@@ -103,25 +103,25 @@ def test_a_reached_limit_is_a_question_whatever_the_state() -> None:
         (24_000, 0, "24k"),
     ],
 )
-def test_the_context_is_never_rounded_to_what_fits(used: int, window: int, told: str) -> None:
+def test_overfull_context_is_never_rounded_to_100_percent(used: int, window: int, told: str) -> None:
     assert context(used, window) == told
 
 
 @pytest.mark.parametrize("width", range(40, 181))
-def test_a_context_that_is_too_full_says_so_at_every_width_at_which_it_is_told(width: int) -> None:
+def test_overfull_context_is_marked_at_every_width(width: int) -> None:
     texts = told(replace(FACTS, context_used=208_000), width)
     shown = [text for text in texts if text.startswith(("context", "ctx"))]
     assert all("104%" in text and "too full" in text for text in shown)
     assert shown or width < 90
 
 
-def test_what_costs_nothing_is_told_apart_from_what_is_not_known() -> None:
+def test_zero_cost_differs_from_unknown_cost() -> None:
     assert [dollars(cost) for cost in (None, 0.0, 0.0123, 2.04, 1234.5)] == [
         "cost —", "$0.00", "$0.0123", "$2.04", "$1,234.50",
     ]  # fmt: skip
 
 
-def test_what_matters_least_gives_way_first_and_is_shortened_before_it_goes() -> None:
+def test_least_important_pieces_are_shortened_then_dropped_first() -> None:
     gone: list[str] = []
     before = told(FACTS, 180)
     for width in range(179, 16, -1):

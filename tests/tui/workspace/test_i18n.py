@@ -102,7 +102,7 @@ def test_the_setting_offers_every_language() -> None:
     assert set(get_args(get_type_hints(ScreenSettings)["language"])) == {"auto", *i18n.languages()}
 
 
-def test_a_language_is_spoken_from_its_choice_on(in_english: None) -> None:
+def test_language_applies_after_it_is_set(in_english: None) -> None:
     assert i18n._("Settings") == "Settings"
     i18n.use("zh")
     assert i18n._("Settings") == "设置"
@@ -112,7 +112,7 @@ def test_a_language_is_spoken_from_its_choice_on(in_english: None) -> None:
 
 
 @pytest.mark.parametrize(("locale", "said"), [("zh_CN.UTF-8", "设置"), ("zh_CN.GB2312", "Settings")])
-def test_a_terminal_without_the_letters_is_spoken_to_in_english(
+def test_terminal_without_utf_8_gets_english(
     in_english: None, monkeypatch: pytest.MonkeyPatch, locale: str, said: str
 ) -> None:
     monkeypatch.setenv("LC_ALL", locale)
@@ -120,7 +120,7 @@ def test_a_terminal_without_the_letters_is_spoken_to_in_english(
     assert i18n._("Settings") == said
 
 
-def test_what_is_counted_has_a_text_for_one(in_english: None) -> None:
+def test_counted_text_has_a_singular(in_english: None) -> None:
     assert i18n.counted(1, "{n} call", "{n} calls") == "1 call"
     assert i18n.counted(1234, "{n} call", "{n} calls") == "1,234 calls"
     i18n.use("zh")
@@ -132,7 +132,7 @@ def test_what_is_counted_has_a_text_for_one(in_english: None) -> None:
 
 @pytest.mark.tmux
 @pytest.mark.parametrize(("columns", "rows"), [(160, 48), (80, 24)])
-def test_the_workspace_speaks_the_language_of_the_locale(tmp_path: Path, columns: int, rows: int) -> None:
+def test_workspace_uses_the_language_of_the_locale(tmp_path: Path, columns: int, rows: int) -> None:
     program = Handloom(tmp_path, LANG="zh_CN.UTF-8", **NO_ISOLATION)
     script = write_script(tmp_path, [FINISH])
     terminal = Terminal(program, columns, rows)
@@ -165,7 +165,7 @@ def straight(screen: str, columns: int) -> None:
     assert len({cell_len(line[: line.index("┌")]) for line in corners}) <= 1
 
 
-def test_the_screen_reader_mode_speaks_it_too(tmp_path: Path) -> None:
+def test_screen_reader_mode_uses_the_language_of_the_locale(tmp_path: Path) -> None:
     program = Handloom(tmp_path, LANG="zh_CN.UTF-8")
     script = write_script(tmp_path, [FINISH])
     done = subprocess.run(

@@ -19,7 +19,7 @@ def in_chinese() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("form", status_messages.FORMS)
-def test_every_form_is_known_again_with_what_stands_in_it(form: str) -> None:
+def test_every_notice_is_recognised_with_its_values(form: str) -> None:
     places = {"model": "a/b{x}", "other": "c; d", "error": "It failed.\nTwice", "tries": "2 / 5",
               "seconds": "3", "reason": status_messages.NO_ANSWER, "path": "/p: q"}  # fmt: skip
     said = in_words(form.format(**places))
@@ -28,5 +28,5 @@ def test_every_form_is_known_again_with_what_stands_in_it(form: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Something else.", "{model} {0}", "MCP server s: is back"])
-def test_any_other_text_stays_as_it_is(text: str) -> None:
+def test_unknown_text_stays_as_it_is(text: str) -> None:
     assert in_words(text) == text

@@ -20,19 +20,19 @@ def after(frames: int, share: float) -> tuple[Pace, float, float]:
     return pace, now, pace.wait_s(now, LONG_AGO)
 
 
-def test_the_first_frame_is_due_at_once() -> None:
+def test_first_frame_is_due_at_once() -> None:
     assert Pace().wait_s(5.0, LONG_AGO) == 0
 
 
-def test_frames_that_cost_little_come_as_often_as_they_may() -> None:
+def test_cheap_frames_come_at_the_full_rate() -> None:
     assert after(20, 0.3)[2] == pytest.approx(PERIOD_S)
 
 
-def test_frames_that_take_all_of_the_time_come_less_often_but_come() -> None:
+def test_expensive_frames_come_less_often() -> None:
     assert after(20, 0.95)[2] == pytest.approx(SLOWEST_S)
 
 
-def test_once_there_is_less_to_draw_they_come_faster_again() -> None:
+def test_rate_recovers_when_frames_get_cheaper() -> None:
     pace, now, wait = after(20, 0.95)
     used = 100.0
     for _ in range(10):
@@ -42,7 +42,7 @@ def test_once_there_is_less_to_draw_they_come_faster_again() -> None:
     assert wait == pytest.approx(PERIOD_S)
 
 
-def test_under_typing_frames_that_cost_much_wait_and_soon_after_it_they_do_not() -> None:
+def test_expensive_frames_wait_while_the_user_types() -> None:
     pace, now, _ = after(5, 0.45)
     assert pace.wait_s(now, typed_at=now) == pytest.approx(PERIOD_S * 0.45 / TYPING_BUSY)
     assert pace.wait_s(now, typed_at=now - TYPED_WITHIN_S) == pytest.approx(PERIOD_S)
@@ -50,17 +50,17 @@ def test_under_typing_frames_that_cost_much_wait_and_soon_after_it_they_do_not()
     assert pace.wait_s(now + 1, typed_at=now + 1) == pytest.approx(TYPING_S)
 
 
-def test_under_typing_frames_that_cost_little_go_on() -> None:
+def test_cheap_frames_do_not_wait_while_the_user_types() -> None:
     pace, now, _ = after(5, 0.1)
     assert pace.wait_s(now, typed_at=now) == pytest.approx(PERIOD_S)
 
 
-def test_a_frame_that_is_overdue_does_not_wait() -> None:
+def test_overdue_frame_does_not_wait() -> None:
     pace, now, _ = after(5, 0.1)
     assert pace.wait_s(now + 1, typed_at=now + 1) == 0
 
 
-def test_a_clock_that_stands_breaks_nothing() -> None:
+def test_standing_clock_is_harmless() -> None:
     pace = Pace()
     pace.drawn(1.0, 1.0)
     pace.drawn(1.0, 2.0)
