@@ -251,7 +251,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from core.logs import log_to
     from core.settings.config import load
     from tui.cli.failure_report import redact_environment
-    from tui.runtime_factory import Runtimes
+    from tui.runtime_factory import RuntimeFactory
 
     home, redact = home_folder(os.environ), redact_environment
     with suppress(OSError):  # the store reports what is wrong with the folder
@@ -260,7 +260,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     if options.trusts:
         given["trust__projects"] = "always"
     settings = await asyncio.to_thread(load, home, os.environ, **given)
-    runtimes = Runtimes(home, lambda: manager.settings, os.environ)
+    runtimes = RuntimeFactory(home, lambda: manager.settings, os.environ)
     manager = ConversationManager(
         home,
         settings,

@@ -340,7 +340,7 @@ class HandloomApp(App[None], inherit_bindings=False):
                 await self.leader.take(event)
                 return
             screen = self.screen_stack[-1] if self.screen_stack else None
-            if isinstance(screen, GuardedScreen) and not screen.hears(event):
+            if isinstance(screen, GuardedScreen) and not screen.accepts(event):
                 return
         await super().on_event(event)
 

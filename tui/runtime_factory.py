@@ -1,4 +1,4 @@
-"""Runtimes: creates the runtime of each conversation, chosen by the settings.
+"""RuntimeFactory: creates the runtime of each conversation, chosen by the settings.
 
 It blocks, so the manager calls it in a thread. The pool of containers is created with the first container, and closed
 with the manager.
@@ -34,7 +34,7 @@ CONTAINED = ".docker"
 """The suffix of that folder's name for a container."""
 
 
-class Runtimes:
+class RuntimeFactory:
     """Creates the runtime of each conversation. An async context manager; leaving it closes the pool of containers.
 
     `settings` returns the current settings; without `spares` no container is kept ready for the next conversation.
@@ -107,11 +107,6 @@ class Runtimes:
                 "[mcp.servers] of your own config.toml."
             )
         return ()
-
-    @property
-    def label(self) -> str:
-        """The label of this home's containers; empty if there are none."""
-        return self._pool.label if self._pool is not None else ""
 
     def checkpoints(self, workspace: str, conversation_id: str) -> Checkpoints | None:
         """The store of a workspace's checkpoints; None if the settings want none."""

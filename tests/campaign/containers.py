@@ -31,7 +31,7 @@ from tests.campaign.trial import Facts, Result, check, run_trials, within
 from tests.containers import base_image, engine, sandbox_image
 from tests.docker.gate import Gate
 from tests.runtime.isolation.confined import own
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 
 PROMISE = "whatever befalls a container is told once within 15 s, the next command works, and nothing is left"
 FULL = 200
@@ -69,7 +69,7 @@ async def _trials(folder: Path, seeds: range, facts: Facts) -> None:
     own(workspace)
     async with Gate().opened() as gate:
         settings = Settings(runtime="docker", docker=DockerSettings(engine=gate.url, base=base_image()))
-        runtimes = Runtimes(home, lambda: settings, os.environ)
+        runtimes = RuntimeFactory(home, lambda: settings, os.environ)
         manager = ConversationManager(home, settings, make_runtime=runtimes, around=runtimes, environ={})
         async with manager:
             session = await manager.create(workspace=str(workspace), model="demo")

@@ -30,7 +30,7 @@ from tests.runtime.certificates import Authority
 from tests.runtime.isolation.confined import run
 from tests.sshd import Elsewhere
 from tests.user_control.test_user_shell import answer_to
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 
 pytestmark = [pytest.mark.docker, pytest.mark.ssh]
 
@@ -253,7 +253,7 @@ async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_clos
     sandbox_image()
     settings = Settings(runtime="docker", docker=DockerSettings(engine=elsewhere.url, base=base_image()))
     home, model = tmp_path / "home", write_script(tmp_path, [FINISH])
-    runtimes = Runtimes(home, lambda: settings, os.environ)
+    runtimes = RuntimeFactory(home, lambda: settings, os.environ)
     async with ConversationManager(home, settings, make_runtime=runtimes, around=runtimes, environ={}) as manager:
         for content in ("one", "two"):
             session = await manager.create(workspace=str(workspace), model=model)
@@ -264,7 +264,8 @@ async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_clos
             assert observation.event.content == content
             await manager.close(session.id)
             assert (workspace / "made").read_text().split()[-1] == content
-        label = runtimes.label
+        assert runtimes._pool is not None
+        label = runtimes._pool.label
     assert (workspace / "made").read_text() == "one\ntwo\n"
     prefix = f"handloom-{label[:6]}-"
     assert (left_over(prefix), volumes(prefix)) == ([], [])

@@ -15,23 +15,23 @@ from runtime.docker.docker_runtime import DockerRuntime
 from runtime.docker.engine import address
 from tests.containers import base_image, engine, engine_environ, sandbox_image
 from tests.runtime.isolation.confined import own, run
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 
 pytestmark = pytest.mark.docker
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 @pytest.fixture
-async def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Runtimes]:
+async def runtimes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[RuntimeFactory]:
     for name, value in engine_environ().items():
         monkeypatch.setenv(name, value)
     sandbox_image()
     settings = Settings(runtime="docker", docker=DockerSettings(base=base_image(), on_close="pause", spares=0))
-    async with Runtimes(tmp_path / "home", lambda: settings, {}) as runtimes:
+    async with RuntimeFactory(tmp_path / "home", lambda: settings, {}) as runtimes:
         yield runtimes
 
 
-async def paused(runtimes: Runtimes, home: Path, workspace: Path, id: str) -> str:
+async def paused(runtimes: RuntimeFactory, home: Path, workspace: Path, id: str) -> str:
     """A conversation's sandbox that was used and left; the name of its container."""
     runtime = runtimes(str(workspace))
     assert isinstance(runtime, DockerRuntime)
@@ -50,7 +50,9 @@ def names() -> set[str]:
         return {str(container.name) for container in client.containers.list(all=True)}
 
 
-async def test_the_container_and_the_folders_go_and_those_of_others_stay(runtimes: Runtimes, tmp_path: Path) -> None:
+async def test_the_container_and_the_folders_go_and_those_of_others_stay(
+    runtimes: RuntimeFactory, tmp_path: Path
+) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)
@@ -68,7 +70,7 @@ async def test_the_container_and_the_folders_go_and_those_of_others_stay(runtime
 
 
 async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_once_it_is_back(
-    runtimes: Runtimes, tmp_path: Path
+    runtimes: RuntimeFactory, tmp_path: Path
 ) -> None:
     home, workspace, socket = tmp_path / "home", tmp_path / "workspace", tmp_path / "engine.sock"
     workspace.mkdir()
@@ -79,12 +81,12 @@ async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_on
         runtime="docker",
         docker=DockerSettings(base=base_image(), engine=f"unix://{socket}", on_close="pause", spares=0),
     )
-    async with Runtimes(home, lambda: settings, {}) as before:
+    async with RuntimeFactory(home, lambda: settings, {}) as before:
         mine = await paused(before, home, workspace, "mine")
         other = await paused(before, home, workspace, "other")
     socket.unlink()
     info = ConversationInfo("mine", "", str(workspace), "m", NOW, NOW, 0)
-    async with Runtimes(home, lambda: settings, {}) as away:
+    async with RuntimeFactory(home, lambda: settings, {}) as away:
         with pytest.raises(OutOfReachError, match="handloom delete --without-engine mine"):
             await away.forget(info)
         assert (home / "sandboxes" / "mine.docker").is_dir(), "it can be deleted again"
@@ -98,7 +100,7 @@ async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_on
     assert {mine, other} <= names()
     socket.symlink_to(real)
     (home / "sandboxes" / "gone.docker").mkdir()
-    async with Runtimes(home, lambda: settings, {}) as back:
+    async with RuntimeFactory(home, lambda: settings, {}) as back:
         await back.forget(gone)
         await settled(back)
         assert mine not in names()
@@ -107,13 +109,13 @@ async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_on
         await back.forget(ConversationInfo("other", "", str(workspace), "m", NOW, NOW, 0))
 
 
-async def settled(runtimes: Runtimes) -> None:
+async def settled(runtimes: RuntimeFactory) -> None:
     """Return when what was left behind is taken away."""
     assert runtimes._pool is not None
     await runtimes._pool.settled()
 
 
-async def test_one_in_use_is_refused_and_works_on(runtimes: Runtimes, tmp_path: Path) -> None:
+async def test_one_in_use_is_refused_and_works_on(runtimes: RuntimeFactory, tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)

@@ -16,7 +16,7 @@ from runtime.docker.docker_runtime import DockerRuntime
 from runtime.isolation.cgroups import Limits
 from tests.containers import base_image, engine, sandbox_image
 from tests.runtime.isolation.confined import own, run
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 
 FOLDER = Path("/sandboxes/x")
 
@@ -31,7 +31,7 @@ async def started(
     own(workspace)
     chosen = DockerSettings.model_validate({"base": base_image(), "spares": 0, **docker})
     settings = Settings(runtime="docker", docker=chosen, sandbox=sandbox or SandboxSettings())
-    async with Runtimes(folder / "home", lambda: settings, {**os.environ, "MINE": "of this machine"}) as runtimes:
+    async with RuntimeFactory(folder / "home", lambda: settings, {**os.environ, "MINE": "of this machine"}) as runtimes:
         runtime = runtimes(str(workspace))
         assert isinstance(runtime, DockerRuntime)
         try:
@@ -107,14 +107,14 @@ def test_what_cannot_be_is_told_with_what_to_write(
     tmp_path: Path, docker: dict[str, tuple[str, ...]], told: str
 ) -> None:
     settings = Settings(runtime="docker", docker=DockerSettings.model_validate(docker))
-    make: Callable[[str], object] = Runtimes(tmp_path, lambda: settings, {})
+    make: Callable[[str], object] = RuntimeFactory(tmp_path, lambda: settings, {})
     with pytest.raises(ConfigurationError, match=told):
         make(str(tmp_path))
 
 
 def test_an_engine_elsewhere_has_folders_of_its_own_and_the_workspace_here_has_no_checkpoints(tmp_path: Path) -> None:
     docker = DockerSettings(engine="ssh://elsewhere.example", volumes=("/no/such:/x",))
-    runtimes = Runtimes(tmp_path, lambda: Settings(runtime="docker", docker=docker), {})
+    runtimes = RuntimeFactory(tmp_path, lambda: Settings(runtime="docker", docker=docker), {})
     runtime = runtimes(str(tmp_path))
     assert isinstance(runtime, DockerRuntime)
     assert runtime.is_elsewhere

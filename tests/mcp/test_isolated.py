@@ -19,7 +19,7 @@ from core.mcp.tool_registry import Toolbox
 from core.settings.config import Settings
 from tests.mcp.supervised import GOOD, START_S, Supervised
 from tests.runtime.isolation.confined import own
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -46,7 +46,7 @@ async def of_project(tmp_path: Path, server: dict[str, Any], **sandbox: object) 
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": server}}))
     own(workspace)
     settings = Settings.model_validate({"sandbox": sandbox})
-    runtimes = Runtimes(tmp_path / "home", lambda: settings, os.environ)
+    runtimes = RuntimeFactory(tmp_path / "home", lambda: settings, os.environ)
     it = OfProject(tmp_path / "home", workspace, runtimes.before_server)
     try:
         await it.supervisor.open(it.workspace)

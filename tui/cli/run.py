@@ -39,7 +39,7 @@ from core.security.confirmation import TAINT
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT
 from tui.cli.output import YES, answer_to, can_ask, notice, say
-from tui.runtime_factory import Runtimes
+from tui.runtime_factory import RuntimeFactory
 from tui.terminal_io.sanitizer import sanitize
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def interrupts() -> asyncio.Event:
 
 def command_manager(home: Path, settings: Settings) -> ConversationManager:
     """A manager for one command, without spare sandboxes."""
-    runtimes = Runtimes(home, lambda: settings, os.environ, spares=False)
+    runtimes = RuntimeFactory(home, lambda: settings, os.environ, spares=False)
     return ConversationManager(
         home,
         settings,

@@ -63,7 +63,7 @@ class GuardedScreen(ModalScreen[ScreenResultType]):
             self._typed_at = at
         return is_taken and (not self.guard.guard_s or at - self._typed_at > TEXT_WITHIN_S)
 
-    def hears(self, event: events.Key) -> bool:
+    def accepts(self, event: events.Key) -> bool:
         """Whether the app may give this key to the dialog and its bindings. Call it once for each key."""
         return not self.guards_bindings or event.key in HARMLESS or self.is_taken(event)
 

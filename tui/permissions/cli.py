@@ -80,11 +80,11 @@ def _as_set(pattern: Pattern, how: Status) -> Status:
 @cache
 def _sandbox() -> tuple[bool, bool]:
     """Whether the settings want a sandbox that enforces rules about paths, and about hosts, and there can be one."""
-    from tui.runtime_factory import Runtimes
+    from tui.runtime_factory import RuntimeFactory
 
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    runtime = Runtimes(home, lambda: settings, os.environ, spares=False)(os.getcwd())
+    runtime = RuntimeFactory(home, lambda: settings, os.environ, spares=False)(os.getcwd())
     is_closed = runtime.isolation not in ("none", "remote") and not runtime.is_elsewhere
     return is_closed, is_closed and (settings.runtime != "docker" or settings.docker.network == "none")
 

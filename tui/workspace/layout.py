@@ -82,8 +82,8 @@ Workspace {
     &.-one-pane #body > * { width: 1fr; }
     #bottom { height: auto; max-height: 90%; }
     &.-low Hints { display: none; }
-    &.-low Hints.-tells { display: block; }
-    &.-low Footer.-gives-way { display: none; }
+    &.-low Hints.-flash { display: block; }
+    &.-low Footer.-flash { display: none; }
     &.-low WhichKey { margin-bottom: 1; }
     &.-low QuestionView > .question--body { max-height: 17vh; }
     &.-low QuestionView > .question--rows { max-height: 25vh; }

@@ -390,8 +390,8 @@ class Workspace(Screen[None]):
     def flash(self, text: str) -> None:
         """Show a clean line instead of the hints, or of the footer if there are no hints; an empty line ends that."""
         self.hints.flash(text)
-        self.hints.set_class(bool(text), "-tells")
-        self.footer.set_class(bool(text), "-gives-way")
+        self.hints.set_class(bool(text), "-flash")
+        self.footer.set_class(bool(text), "-flash")
 
     async def on_list_overlay_clicked(self) -> None:
         await self.prompt.take_row("click")

@@ -29,7 +29,7 @@ class TabItem(NamedTuple):
     title: str
     mark: Mark
     unread: bool
-    beside: bool = False
+    in_split: bool = False
     """Whether it is shown beside the current one."""
 
 
@@ -61,7 +61,7 @@ class TabStrip(Widget):
             self.index = index
 
     class NewWanted(Message):
-        """The plus behind the tabs was clicked."""
+        """The plus after the tabs was clicked."""
 
     class PaneChosen(Message):
         """A pane was clicked."""
@@ -178,8 +178,8 @@ def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | No
         cut = cells[start]
         shown, end = [cut._replace(text=set_cell_size(cut.text, max(0, room - 3)) + "…")], start + 1
     before = [_end("‹", items[:start], max(0, start - 1))] if start else []
-    behind = [_end("›", items[end:], start + 1)] if end < len(items) else []
-    return [*before, *shown, *behind]
+    after = [_end("›", items[end:], start + 1)] if end < len(items) else []
+    return [*before, *shown, *after]
 
 
 def _start(sizes: Sequence[int], current: int, width: int) -> int:
@@ -204,6 +204,6 @@ def _tab(index: int, item: TabItem, current: bool) -> _Cell:
     text = f" {index + 1} {item.mark.glyph}{unread}{item.title} "
     if current:
         return _Cell(text, "bold $foreground on $surface", f"tab:{index}")
-    if item.beside:
+    if item.in_split:
         return _Cell(text, "$foreground on $surface", f"tab:{index}")
     return _Cell(text, item.mark.colour, f"tab:{index}")
