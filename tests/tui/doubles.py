@@ -531,7 +531,7 @@ class StoreDouble:
     async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
         return {}
 
-    async def index(self, is_enough: Callable[[], bool] = lambda: False) -> int:
+    async def index(self, should_stop: Callable[[], bool] = lambda: False) -> int:
         return 0
 
     async def descendants(self, conversation_id: str) -> list[ConversationInfo]:
