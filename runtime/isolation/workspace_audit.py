@@ -13,7 +13,7 @@ import json
 import os
 import stat
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -140,6 +140,23 @@ def audit(workspace: str | os.PathLike[str], names: Collection[str], max_folders
     finally:
         os.close(top)
     return found
+
+
+def audit_repository(workspace: str | os.PathLike[str], path: str) -> list[Finding]:
+    """Audit the `.git` of one folder, relative to the workspace; nothing if it cannot be reached without a link."""
+    found = AuditResult()
+    with ExitStack() as opened:
+        folder = os.open(workspace, _FOLDER & ~os.O_NOFOLLOW)
+        opened.callback(os.close, folder)
+        for part in path.split("/"):
+            below = opened.enter_context(_opened(part, _FOLDER, folder))
+            if below is None:
+                return []
+            folder = below
+        kind = _kind(".git", folder)
+        if kind is not None:
+            _Walk(found, frozenset(), MAX_FOLDERS)._git(folder, kind, os.path.join(path, ".git"))
+    return found.findings
 
 
 class _Walk:

@@ -23,6 +23,7 @@ from core.errors import UsageError
 from core.sandbox_types import Denials
 from runtime.isolation.git_config import MAX_TARGETS
 from runtime.isolation.protected_paths import HeldMounts, Mounts, Visibility, deny, protecting_mounts
+from runtime.isolation.submodules import Submodules
 from runtime.isolation.workspace_audit import Baseline, protected_nested_paths
 from runtime.workspace_files import WorkspaceFiles
 
@@ -125,6 +126,8 @@ class WorkspaceGuard:
         self._held_mounts: HeldMounts | None = None
         self._watched: tuple[str, ...] = ()
         self._left_out = 0
+        self._submodules: Submodules | None = None
+        self._restored: set[str] = set()
         self._moved: list[str] = []
         """A line for each file that was moved aside."""
 
@@ -132,6 +135,7 @@ class WorkspaceGuard:
         """Audit the workspace before a start; the first audit is the baseline. Raises OSError."""
         before = self._baseline.before if self._baseline is not None else None
         self._baseline = Baseline(self._workspace, self._names, self.baseline_file, before)
+        self._submodules = Submodules(self._workspace, self._baseline.before)
         self.denials = self.denied()
 
     def mounts(self, visibility: Visibility) -> Mounts:
@@ -157,9 +161,13 @@ class WorkspaceGuard:
         return self._held_mounts.identities() if self._held_mounts is not None else ()
 
     def move_aside(self) -> list[str]:
-        """Rename what appeared under a protected name since `hold`; return a line for each."""
+        """Rename what appeared under a protected name since `hold`, and hostile submodules; return a line for each."""
         if not self.is_active:
             return []
+        hostile = (
+            [path for path in self._submodules.hostile() if path not in self._restored] if self._submodules else []
+        )
+        self._watched = tuple(dict.fromkeys([*self._watched, *hostile]))
         moved = move_aside(self._workspace, self._watched)
         self._moved = list(dict.fromkeys([*self._moved, *moved]))
         return moved
@@ -168,6 +176,7 @@ class WorkspaceGuard:
         """Restore one file. It is read-only from the next start on, so end the sandbox. Raises UsageError."""
         restored = put_back(self._workspace, dict.fromkeys([*self._names, *self._watched]), name)
         self._watched = tuple(watched for watched in self._watched if watched != restored)
+        self._restored.add(restored)
         return restored
 
     def release(self, *, leave: bool = False) -> None:
