@@ -967,6 +967,7 @@ THREATS = (
             "tests/runtime/isolation/test_git_targets.py"
             "::test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there",
             "tests/mcp/test_isolated.py::test_what_lies_beside_its_script_changes_nothing_outside",
+            "tests/runtime/isolation/test_submodules.py::test_a_hostile_submodule_is_moved_aside",
             "tests/runtime/isolation/test_workspace_audit.py::test_nested_repositories_and_names_are_protected_like_those_above",
             "tests/runtime/isolation/test_workspace_audit.py::test_every_path_is_blocked_or_told",
             "tests/runtime/isolation/test_workspace_audit.py::test_whatever_would_be_carried_out_is_found",
