@@ -15,11 +15,11 @@ from itertools import takewhile
 from typing import Literal
 
 from core.agent.tools.files import only_reads
-from core.controller import context_usage, undo_state
+from core.controller import context_usage
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import extend_limit, limit_reached
 from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, denied_observation, observation_for
-from core.controller.state import Limits, Owed, Pending, Queued, State
+from core.controller.state import Limits, Owed, Pending, Queued, State, begin_undo, finish_undo
 from core.controller.stuck import MAX_STEPS, Step, describe_loop, find_loop
 from core.errors import ModelErrorKind
 from core.events import (
@@ -139,9 +139,9 @@ def _apply(s: State, env: Envelope) -> State:
         case NullAction() if env.source is EventSource.USER and env.cause is not None:
             return replace(s, queued=tuple(queued for queued in s.queued if queued.id != env.cause))
         case UndoAction() as undo:
-            return undo_state.begin_undo(s, env.id, undo)
+            return begin_undo(s, env.id, undo)
         case UndoObservation() as undone:
-            return undo_state.finish_undo(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
+            return finish_undo(s, undone) if s.undoing is not None and env.cause == s.undoing.id else s
         case CondensationRequestAction() if env.source is not EventSource.AGENT:
             return _request_condensation(s, env)
         case CondensationAction() if env.source is not EventSource.AGENT:

@@ -1,14 +1,14 @@
-"""The state of a controller: a value, computed from the log alone."""
+"""The state of a controller: a value, computed from the log alone; and how an undo changes it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Literal
 
 from core.controller.exit_reasons import Halt
 from core.controller.stuck import Step
-from core.events import Action, AgentState, LLMMetrics, MessageAction
+from core.events import Action, AgentState, LLMMetrics, MessageAction, UndoAction, UndoObservation
 from core.memory.context_events import ContextLimit
 
 _NOTHING_SPENT = LLMMetrics()
@@ -200,3 +200,63 @@ class State:
     def is_busy(self) -> bool:
         """Whether a model call, an action or a recall is running."""
         return self.asked is not None or bool(self.running) or bool(self.recalls) or self.answer_left > 0
+
+
+def begin_undo(s: State, action_id: int, action: UndoAction) -> State:
+    """The state with an undo or a redo begun; unchanged if it is not possible: it begins only while nothing runs."""
+    if not s.can_undo or (action.redoes is not None and (not s.undone or s.undone[-1].id != action.redoes)):
+        return s
+    return replace(s, undoing=Undoing(action_id, action.first, action.chat, action.redoes))
+
+
+def finish_undo(s: State, observation: UndoObservation) -> State:
+    """The state after the end of an undo or a redo, which restores the state before the undo.
+
+    Costs and extended limits are not reverted, and nothing is sent or run.
+    """
+    undoing, s = s.undoing, replace(s, undoing=None)
+    if undoing is None or not observation.done:
+        return s
+    return _undo(s, undoing) if undoing.redoes is None else _redo(s)
+
+
+def _undo(s: State, undoing: Undoing) -> State:
+    first = undoing.first
+    aside = Undone(
+        undoing.id, first, undoing.chat, s.first_message_id, s.queued, s.agent_state, s.reason, s.halt, s.unread,
+        tuple(plan for plan in s.plans if plan[0] >= first),
+    )  # fmt: skip
+    s = replace(s, undone=(*s.undone, aside))
+    if not undoing.chat:
+        return s
+    return replace(
+        s,
+        first_message_id=s.first_message_id if s.first_message_id is not None and s.first_message_id < first else None,
+        queued=tuple(queued for queued in s.queued if queued.id < first),
+        agent_state=AgentState.AWAITING_USER_INPUT,
+        reason="",
+        halt=None,
+        unread=False,
+        plans=tuple(plan for plan in s.plans if plan[0] < first),
+        ending=None,
+        condensed=False,
+        recent=(),
+    )
+
+
+def _redo(s: State) -> State:
+    *left, aside = s.undone
+    s = replace(s, undone=tuple(left))
+    if not aside.chat:
+        return s
+    return replace(
+        s,
+        first_message_id=aside.first_message_id,
+        queued=(*s.queued, *(queued for queued in aside.queued if queued.id >= aside.first)),
+        agent_state=aside.agent_state,
+        reason=aside.reason,
+        halt=aside.halt,
+        unread=aside.unread,
+        plans=(*s.plans, *aside.plans),
+        recent=(),
+    )

@@ -4,7 +4,7 @@ The log is never shortened. An UndoAction says what is wanted, then files are re
 confirms it; if the process dies in between, the next owner looks at the files and finishes it or reports that nothing
 has changed. Invariants: only changes of the agent's turns are reverted; files that others changed as well are shown
 first and left alone unless the user decides otherwise; nothing is lost, because the files get a checkpoint before.
-`core.undo.reverted` says which events the model then sees, `core.controller.undo_state` what the controller does.
+`core.undo.reverted` says which events the model then sees, `core.controller.state` what the controller does.
 """
 
 from __future__ import annotations
