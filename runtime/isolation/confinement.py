@@ -18,6 +18,7 @@ block for milliseconds, and the folders of killed runtimes are removed at the ne
 from __future__ import annotations
 
 import asyncio
+import atexit
 import fcntl
 import json
 import os
@@ -28,7 +29,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Literal
 
@@ -101,7 +102,20 @@ def session_parent() -> Path:
             (folder / name).mkdir(mode=0o700, exist_ok=True)
             if _is_ours(folder / name):
                 return folder / name
-    return Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))
+    return _parent_of_this_process()
+
+
+@cache
+def _parent_of_this_process() -> Path:
+    """Make a folder where another user holds every usual name; it is removed when the process ends, if it is empty."""
+    folder = Path(tempfile.mkdtemp(prefix="handloom-", dir="/tmp"))
+    atexit.register(_remove_if_empty, folder)
+    return folder
+
+
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _is_ours(folder: Path) -> bool:

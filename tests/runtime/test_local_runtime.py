@@ -160,6 +160,23 @@ def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
     assert session_parent().parent == temporary
 
 
+def test_where_every_name_is_taken_one_folder_is_made_and_removed_at_the_end(temporary: Path) -> None:
+    code = """
+import os, sys
+from runtime.isolation import confinement
+from runtime.isolation.confinement import SessionFolder, session_parent
+
+confinement._is_ours = lambda folder: False  # another user was there first
+first = SessionFolder()
+first.remove()
+assert session_parent() == first.path.parent
+print(first.path.parent)
+"""
+    environ = {**os.environ, "TMPDIR": str(temporary)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    assert not Path(done.stdout.strip()).exists()
+
+
 async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_path: Path, temporary: Path) -> None:
     with contextlib.ExitStack() as stack:
         folder = temporary / "handloom-abcdefgh"
