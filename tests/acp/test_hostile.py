@@ -35,7 +35,7 @@ def text(words: str) -> list[dict[str, str]]:
     return [{"type": "text", "text": words}]
 
 
-async def test_what_is_no_message_gets_an_error_and_the_next_one_an_answer(handloom: Handloom, tmp_path: Path) -> None:
+async def test_invalid_message_gets_an_error_and_the_next_one_an_answer(handloom: Handloom, tmp_path: Path) -> None:
     garbage: list[tuple[bytes, int, str]] = [
         (b"\x00\xff\xfe garbage\n", -32700, "no JSON"),
         (b"[" * 100_000 + b"\n", -32700, "no JSON"),
@@ -54,7 +54,7 @@ async def test_what_is_no_message_gets_an_error_and_the_next_one_an_answer(handl
         assert (await client.request("initialize", protocolVersion=1))["result"]["protocolVersion"] == 1
 
 
-async def test_a_line_that_is_too_long_is_left_out_whole(handloom: Handloom) -> None:
+async def test_too_long_line_is_skipped_completely(handloom: Handloom) -> None:
     async with raw(handloom) as client:
         piece = b"x" * (1024 * 1024)
         for _ in range(MAX_LINE_BYTES // len(piece) + 2):
@@ -66,7 +66,7 @@ async def test_a_line_that_is_too_long_is_left_out_whole(handloom: Handloom) -> 
         assert "result" in await client.request("initialize", protocolVersion=1)
 
 
-async def test_unknown_methods_and_wrong_parameters_are_named(handloom: Handloom, tmp_path: Path) -> None:
+async def test_unknown_methods_and_invalid_parameters_are_reported(handloom: Handloom, tmp_path: Path) -> None:
     async with raw(handloom, write_script(tmp_path, [FINISH])) as client:
         before = await client.request("session/new", cwd=str(handloom.workspace), mcpServers=[])
         assert before["error"] == {"code": -32600, "message": "Send initialize first.", "data": None}
@@ -91,7 +91,7 @@ async def test_unknown_methods_and_wrong_parameters_are_named(handloom: Handloom
         assert (await client.request("session/prompt", **meta))["result"] == {"stopReason": "end_turn"}
 
 
-async def test_pictures_and_sounds_that_are_none_are_refused(handloom: Handloom, tmp_path: Path) -> None:
+async def test_invalid_pictures_and_sounds_are_refused(handloom: Handloom, tmp_path: Path) -> None:
     blocks = {
         "no base64": {"type": "image", "mimeType": "image/png", "data": "???"},
         "not a PNG": {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="},
@@ -105,7 +105,7 @@ async def test_pictures_and_sounds_that_are_none_are_refused(handloom: Handloom,
     assert [e for e in handloom.export(session) if e.get("action") == "message"] == []
 
 
-async def test_a_second_prompt_is_refused_while_one_runs_and_cancels_of_nothing_do_nothing(
+async def test_second_prompt_is_refused_and_cancel_without_prompt_does_nothing(
     handloom: Handloom, tmp_path: Path
 ) -> None:
     model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo 1")]}, FINISH])
@@ -132,7 +132,7 @@ async def test_a_second_prompt_is_refused_while_one_runs_and_cancels_of_nothing_
     assert [e["args"]["content"] for e in handloom.export(session) if e.get("action") == "message"] == ["first"]
 
 
-async def test_text_that_is_no_text_is_stored_as_text(handloom: Handloom, tmp_path: Path) -> None:
+async def test_invalid_unicode_is_stored_as_text(handloom: Handloom, tmp_path: Path) -> None:
     async with raw(handloom, write_script(tmp_path, [FINISH])) as client:
         session = await opened(client, handloom)
         params = (
@@ -146,7 +146,7 @@ async def test_text_that_is_no_text_is_stored_as_text(handloom: Handloom, tmp_pa
 
 
 @pytest.mark.parametrize("how", ["input", "output", "terminated", "killed"])
-async def test_a_client_that_vanishes_loses_nothing(handloom: Handloom, tmp_path: Path, how: str) -> None:
+async def test_disconnected_client_loses_nothing(handloom: Handloom, tmp_path: Path, how: str) -> None:
     model = write_script(tmp_path, [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
     async with raw(handloom, model) as client:
         session = await opened(client, handloom)
@@ -177,7 +177,7 @@ async def test_a_client_that_vanishes_loses_nothing(handloom: Handloom, tmp_path
     assert "All is done." in editor.said()
 
 
-async def test_nothing_but_messages_is_on_standard_output(handloom: Handloom, tmp_path: Path) -> None:
+async def test_standard_output_has_only_messages(handloom: Handloom, tmp_path: Path) -> None:
     site = tmp_path / "noise"
     site.mkdir()
     (site / "core_noise.py").write_text(
@@ -212,7 +212,7 @@ async def test_nothing_but_messages_is_on_standard_output(handloom: Handloom, tm
     assert [word in err for word in (b"printed", b"written", b"by a child")] == [True] * 3
 
 
-def test_a_file_as_input_is_refused_with_words(handloom: Handloom, tmp_path: Path) -> None:
+def test_regular_file_as_input_is_refused(handloom: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_text("{}\n", "utf-8")
     with file.open("rb") as stdin:

@@ -109,7 +109,7 @@ def said(events: Sequence[Envelope]) -> str:
 
 
 class TestOurOwn:
-    async def test_does_a_task_and_its_question_is_asked_here(self, tmp_path: Path) -> None:
+    async def test_other_agent_does_a_task_and_its_question_is_asked_here(self, tmp_path: Path) -> None:
         turns = [{"text": "I look.", "tool_calls": [bash("echo first > made; cat made")]}, FINISH]
         async with talking(tmp_path, ours(tmp_path, turns)) as session:
             streamed: list[str] = []
@@ -131,7 +131,7 @@ class TestOurOwn:
         assert "I look." in "".join(streamed)
         assert session.state.metrics.accumulated_cost is None
 
-    async def test_a_no_with_other_words_ends_its_prompt_and_begins_the_next(self, tmp_path: Path) -> None:
+    async def test_denial_with_text_ends_the_prompt_and_starts_the_next(self, tmp_path: Path) -> None:
         turns = [{"text": "", "tool_calls": [bash("touch made")]}, FINISH]
         async with talking(tmp_path, ours(tmp_path, turns)) as session:
             await session.send("do it")
@@ -145,7 +145,7 @@ class TestOurOwn:
         assert "All is done." in said(events)
         assert not (tmp_path / "folder" / "made").exists()
 
-    async def test_an_interrupt_cancels_its_prompt_and_it_goes_on_with_the_next(self, tmp_path: Path) -> None:
+    async def test_interrupt_cancels_the_prompt_and_the_next_one_works(self, tmp_path: Path) -> None:
         turns = [{"text": "I wait.", "tool_calls": [bash("touch begun; sleep 600")]}, FINISH]
         async with talking(tmp_path, ours(tmp_path, turns), "never") as session:
             waiting = asyncio.Event()
@@ -163,7 +163,7 @@ class TestOurOwn:
 
 
 class TestEnvironment:
-    async def test_it_gets_what_is_named_and_no_key_else(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_agent_gets_only_named_variables(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in ("OPENAI_API_KEY", "SOME_TOKEN", "OTHER_AGENT_API_KEY"):
             monkeypatch.setenv(name, "canary")
         command = written(tmp_path, 'import os; say(" ".join(sorted(os.environ)))')
@@ -175,7 +175,7 @@ class TestEnvironment:
 
 
 class TestMemory:
-    async def test_one_that_was_ended_is_told_what_was_said_before(self, tmp_path: Path) -> None:
+    async def test_restarted_agent_gets_the_conversation_so_far(self, tmp_path: Path) -> None:
         body = 'say("heard: " + text)'
         command = written(tmp_path, body)
         async with talking(tmp_path, command) as session:
@@ -192,7 +192,7 @@ class TestMemory:
 
 
 class TestFiles:
-    async def test_are_read_and_written_by_our_sandbox_once_the_user_said_yes(self, tmp_path: Path) -> None:
+    async def test_files_are_read_and_written_by_the_sandbox_after_approval(self, tmp_path: Path) -> None:
         body = """path = text
 got = ask("fs/read_text_file", path=path, line=2, limit=1)["result"]["content"]
 say(f"read {got!r}")
@@ -210,7 +210,7 @@ say(f"wrote {ask('fs/write_text_file', path=path, content='new' + chr(10)).get('
         assert file.read_text("utf-8") == "new\n"
         assert said(events) == "read 'two\\n'wrote {}"
 
-    async def test_that_the_user_does_not_give_are_an_error_for_it(self, tmp_path: Path) -> None:
+    async def test_denied_files_are_an_error_for_the_agent(self, tmp_path: Path) -> None:
         body = """answer = ask("fs/read_text_file", path="/etc/hostname")
 say(answer["error"]["message"])"""
         async with talking(tmp_path, written(tmp_path, body)) as session:
@@ -220,7 +220,7 @@ say(answer["error"]["message"])"""
             events = await rests(session)
         assert "none of your business" in said(events)
 
-    async def test_what_it_wants_of_a_terminal_and_of_nothing_is_refused(self, tmp_path: Path) -> None:
+    async def test_terminal_requests_of_the_agent_are_refused(self, tmp_path: Path) -> None:
         body = """for method in ("terminal/create", "fly", "fs/read_text_file"):
     say(ask(method, command="ls")["error"]["message"] + "; ")"""
         async with talking(tmp_path, written(tmp_path, body), "never") as session:
@@ -230,7 +230,7 @@ say(answer["error"]["message"])"""
 
 
 class TestWhoMayStartIt:
-    async def test_no_model_can_reach_it_by_delegating(self, tmp_path: Path) -> None:
+    async def test_models_cannot_delegate_to_the_agent(self, tmp_path: Path) -> None:
         """It runs outside of the walls: a model within them would have a way out."""
         command = shlex.join(["touch", str(tmp_path / "started")])
         settings = Settings.model_validate({"agent": {"acp_command": command, "confirm": "never"}})
@@ -246,19 +246,19 @@ class TestWhoMayStartIt:
 
 
 class TestTrouble:
-    async def test_a_command_that_is_none_is_told_with_what_to_do(self, tmp_path: Path) -> None:
+    async def test_invalid_command_is_reported_with_advice(self, tmp_path: Path) -> None:
         async with talking(tmp_path, "/nowhere/agent --acp") as session:
             await session.send("hello")
             await rests(session)
             assert state_of(session) is AgentState.ERROR
             assert "Correct agent.acp_command" in session.state.reason
 
-    async def test_no_command_is_no_conversation(self, tmp_path: Path) -> None:
+    async def test_command_without_message_starts_no_conversation(self, tmp_path: Path) -> None:
         with pytest.raises(ConfigurationError, match=r"agent\.acp_command"):
             async with talking(tmp_path, ""):
                 pass
 
-    async def test_one_that_dies_says_its_last_words_and_is_started_again(self, tmp_path: Path) -> None:
+    async def test_dead_agent_is_reported_and_restarted(self, tmp_path: Path) -> None:
         body = """import os
 if text == "die":
     print("I am out of memory.", file=sys.stderr, flush=True); os._exit(1)
@@ -271,9 +271,7 @@ say("alive")"""
             await session.send("live")
             assert said(await rests(session)) == "alive"
 
-    async def test_one_that_does_not_heed_a_cancel_is_ended(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_agent_that_ignores_cancel_is_ended(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("core.acp.agent_process.CANCEL_S", 0.5)
         body = """say("I go on. ")
 if text == "for ever":
@@ -290,7 +288,7 @@ if text == "for ever":
             assert said(await rests(session)).endswith("I go on. ")
             assert state_of(session) is AgentState.AWAITING_USER_INPUT
 
-    async def test_garbage_from_it_is_left_out(self, tmp_path: Path) -> None:
+    async def test_invalid_messages_of_the_agent_are_ignored(self, tmp_path: Path) -> None:
         body = """print("Loading...", flush=True)
 put(id={}, result=1)
 update(sessionUpdate="nonsense")

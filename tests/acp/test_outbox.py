@@ -28,7 +28,7 @@ def text(update: Update) -> str:
     return update.content.text
 
 
-async def test_what_waits_is_merged_and_stays_in_order() -> None:
+async def test_queued_updates_are_merged_in_order() -> None:
     editor = SlowEditor()
     outbox = Outbox(editor.send)
     outbox.put([message("first", 1)])
@@ -52,7 +52,7 @@ async def test_what_waits_is_merged_and_stays_in_order() -> None:
     await outbox.aclose()
 
 
-async def test_an_editor_that_is_gone_keeps_nobody_waiting() -> None:
+async def test_disconnected_editor_does_not_block_flush() -> None:
     async def send(update: Update) -> None:
         raise ConnectionResetError("gone")
 

@@ -23,11 +23,11 @@ from tui.acp.prompts import EMBEDDED_CHARS, MAX_PICTURES, mention, message_of
         ("file:///work/a%0Ab%1B", "@a␊b␛"),
     ],
 )
-def test_a_link_is_named_as_a_person_would_name_it(uri: str, mentioned: str) -> None:
+def test_link_becomes_a_mention(uri: str, mentioned: str) -> None:
     assert mention(uri, "/work") == mentioned
 
 
-def test_embedded_texts_are_bounded_each_and_together() -> None:
+def test_embedded_texts_are_limited() -> None:
     blocks = [
         acp.resource_block(acp.embedded_text_resource(f"file:///work/{n}", f"begin{n}" + "x" * 10**6 + f"end{n}"))
         for n in range(8)

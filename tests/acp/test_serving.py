@@ -37,7 +37,7 @@ def states(handloom: Handloom, conversation: str) -> list[str]:
 
 
 class TestATask:
-    async def test_is_done_with_every_action_asked_about_and_told(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_task_asks_about_and_reports_every_action(self, handloom: Handloom, tmp_path: Path) -> None:
         file = handloom.workspace / "a.txt"
         turns = [
             {"text": "I look.", "tool_calls": [bash("echo first; seq 1 3")]},
@@ -67,7 +67,7 @@ class TestATask:
         assert file.read_text("utf-8") == "two\n"
         assert states(handloom, session)[-1] == "finished"
 
-    async def test_a_thought_is_no_tool_call_and_asks_nobody(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_thought_is_not_a_tool_call(self, handloom: Handloom, tmp_path: Path) -> None:
         turns = [{"text": "", "tool_calls": [call("think", thought="It is simple.")]}, FINISH]
         async with editing(handloom, write_script(tmp_path, turns)) as editor:
             assert await editor.prompt(await editor.open(handloom), "think") == "end_turn"
@@ -75,7 +75,7 @@ class TestATask:
         assert editor.calls() == {}
         assert editor.asked == []
 
-    async def test_a_command_is_shown_while_it_prints(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_command_output_is_shown_while_it_runs(self, handloom: Handloom, tmp_path: Path) -> None:
         turns = [{"text": "", "tool_calls": [bash("echo begun; read -r line < go; echo over")]}, FINISH]
         async with editing(handloom, write_script(tmp_path, turns)) as editor:
             session = await editor.open(handloom)
@@ -110,7 +110,7 @@ class TestATask:
 
 
 class TestQuestions:
-    async def test_no_leaves_the_command_undone_and_waits(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_rejected_command_is_not_run(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH])
         async with editing(handloom, model, lambda asked: "reject") as editor:
             session = await editor.open(handloom)
@@ -121,7 +121,7 @@ class TestQuestions:
         assert "All is done." in editor.said()
         assert not (handloom.workspace / "made").exists()
 
-    async def test_another_way_lets_the_agent_go_on(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_rejection_lets_the_agent_continue(self, handloom: Handloom, tmp_path: Path) -> None:
         turns = [{"text": "", "tool_calls": [bash("touch made")]}, {"expect": "does not want this", **FINISH}]
         async with editing(handloom, write_script(tmp_path, turns), lambda asked: "reject_and_go_on") as editor:
             assert await editor.prompt(await editor.open(handloom), "make it") == "end_turn"
@@ -129,9 +129,7 @@ class TestQuestions:
         assert not (handloom.workspace / "made").exists()
 
     @pytest.mark.parametrize("scope", ["conversation", "project", "everywhere"])
-    async def test_a_yes_reaches_as_far_as_its_option_says(
-        self, handloom: Handloom, tmp_path: Path, scope: str
-    ) -> None:
+    async def test_permission_has_the_scope_of_its_option(self, handloom: Handloom, tmp_path: Path, scope: str) -> None:
         turns = [{"text": "", "tool_calls": [bash("git show 1"), bash("git show 2")]},
                  {"text": "", "tool_calls": [bash("git show 3")]}, FINISH]  # fmt: skip
         model = write_script(tmp_path, turns)
@@ -149,7 +147,7 @@ class TestQuestions:
         listed = handloom("permissions", "list").out
         assert ("bash(git show *)" in listed) == (scope != "conversation")
 
-    async def test_never_denies_this_and_what_is_like_it(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_never_option_denies_similar_actions(self, handloom: Handloom, tmp_path: Path) -> None:
         turns = [{"text": "", "tool_calls": [bash("git show a")]},
                  {"expect": "does not want this", "text": "", "tool_calls": [bash("git show a")]}, FINISH]  # fmt: skip
         async with editing(handloom, write_script(tmp_path, turns), lambda asked: "never") as editor:
@@ -159,9 +157,7 @@ class TestQuestions:
             assert [call["status"] for call in editor.calls().values()] == ["failed", "failed"]
         assert "deny" in handloom("permissions", "list").out
 
-    async def test_what_asks_each_time_offers_no_lasting_yes_and_takes_none(
-        self, handloom: Handloom, tmp_path: Path
-    ) -> None:
+    async def test_ask_rule_offers_and_accepts_no_permission(self, handloom: Handloom, tmp_path: Path) -> None:
         handloom.home.mkdir(parents=True)
         (handloom.home / "policy.toml").write_text('ask = ["bash(touch *)"]\n')
         answers = iter(["allow_everywhere", "allow"])
@@ -176,7 +172,7 @@ class TestQuestions:
             assert await editor.prompt(session, "well?") == "end_turn"
         assert (handloom.workspace / "made").exists()
 
-    async def test_the_mode_never_asks_nothing(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_full_auto_mode_asks_nothing(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo 1")]}, FINISH])
         async with editing(handloom, model) as editor:
             session = await editor.open(handloom)
@@ -186,9 +182,7 @@ class TestQuestions:
                 await editor.connection.set_session_mode(session_id=session, mode_id="sometimes")
         assert editor.asked == []
 
-    async def test_an_answer_that_is_none_carries_nothing_out_and_is_asked_again(
-        self, handloom: Handloom, tmp_path: Path
-    ) -> None:
+    async def test_invalid_answer_runs_nothing_and_asks_again(self, handloom: Handloom, tmp_path: Path) -> None:
         answers = iter(["yes, of course", "allow"])
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH])
         async with editing(handloom, model, lambda asked: next(answers)) as editor:
@@ -199,9 +193,7 @@ class TestQuestions:
             assert await editor.prompt(session, "well?") == "end_turn"
         assert (handloom.workspace / "made").exists()
 
-    async def test_an_editor_that_goes_leaves_the_question_waiting_for_the_next(
-        self, handloom: Handloom, tmp_path: Path
-    ) -> None:
+    async def test_question_waits_for_the_next_editor(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH])
         async with editing(handloom, model, lambda asked: None) as editor:
             session = await editor.open(handloom)
@@ -218,7 +210,7 @@ class TestQuestions:
         assert [asked["title"] for asked in editor.asked] == ["touch made"]
         assert (handloom.workspace / "made").exists()
 
-    async def test_what_a_delegate_asks_is_asked_here(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_questions_of_delegates_are_asked(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH], "child.yaml")
         delegate = call("delegate", task="Make it.")
         parent = write_script(tmp_path, [{"text": "", "tool_calls": [delegate]}, FINISH], "parent.yaml")
@@ -231,7 +223,7 @@ class TestQuestions:
 
 
 class TestEnds:
-    async def test_cancel_interrupts_a_command_and_the_prompt_says_so(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_cancel_interrupts_a_command(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
         async with editing(handloom, model) as editor:
             session = await editor.open(handloom)
@@ -244,7 +236,7 @@ class TestEnds:
             assert await editor.prompt(session, "then be done") == "end_turn"
         assert "All is done." in editor.said()
 
-    async def test_cancel_takes_a_question_back(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_cancel_withdraws_a_question(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("touch made")]}, FINISH])
         async with editing(handloom, model, lambda asked: None) as editor:
             session = await editor.open(handloom)
@@ -255,7 +247,7 @@ class TestEnds:
         assert states(handloom, session)[-1] == "stopped"
         assert not (handloom.workspace / "made").exists()
 
-    async def test_cancel_right_behind_a_prompt_stops_it_and_keeps_the_message(
+    async def test_immediate_cancel_stops_the_prompt_and_keeps_the_message(
         self, handloom: Handloom, tmp_path: Path
     ) -> None:
         async with editing(handloom, write_script(tmp_path, [{**FINISH, "first_token_s": 600.0}])) as editor:
@@ -277,9 +269,7 @@ class TestEnds:
             assert await editor.prompt(session, "/continue") == "end_turn"
         assert "All is done." in editor.said()
 
-    async def test_compact_condenses_the_history_and_says_what_came_of_it(
-        self, handloom: Handloom, tmp_path: Path
-    ) -> None:
+    async def test_compact_condenses_the_history_and_reports_it(self, handloom: Handloom, tmp_path: Path) -> None:
         summary = write_script(tmp_path, [{"text": "They echoed numbers."}], "summary.yaml")
         handloom = Handloom(tmp_path, HANDLOOM__LLM__SUMMARY_MODEL=summary, HANDLOOM__AGENT__CONFIRM="never")
         turns = [*({"tool_calls": [bash(f"echo {n}")]} for n in range(8)), FINISH]
@@ -295,7 +285,7 @@ class TestEnds:
         assert asked["args"]["keep"] == "the third number"
         assert [e["args"]["content"] for e in events if e.get("action") == "message"] == ["echo numbers"]
 
-    async def test_a_model_that_fails_is_an_error_with_words(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_model_failure_is_an_error_with_a_message(self, handloom: Handloom, tmp_path: Path) -> None:
         async with editing(handloom, write_script(tmp_path, [{"expect": "never", **FINISH}])) as editor:
             session = await editor.open(handloom)
             with pytest.raises(RequestError, match="expect"):
@@ -304,7 +294,7 @@ class TestEnds:
 
 
 class TestSessions:
-    async def test_load_tells_everything_again_in_order(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_load_replays_the_conversation_in_order(self, handloom: Handloom, tmp_path: Path) -> None:
         turns = [{"text": "I look.", "tool_calls": [bash("echo 1")]}, FINISH, {"text": "Good bye."}]
         model = write_script(tmp_path, turns)
         picture = acp.image_block(base64.b64encode(PIXEL).decode(), "image/png")
@@ -321,7 +311,7 @@ class TestSessions:
             assert await editor.prompt(session, "and now?") == "end_turn"
         assert "Good bye." in editor.said()
 
-    async def test_resume_goes_on_without_telling_it_again(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_resume_continues_without_replay(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [{"text": "Hello."}, {"text": "Good bye."}])
         async with editing(handloom, model) as before:
             session = await before.open(handloom)
@@ -335,7 +325,7 @@ class TestSessions:
             assert "Hello." not in editor.said()
             assert "Good bye." in editor.said()
 
-    async def test_a_prompt_says_what_it_took(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_prompt_reports_its_token_usage(self, handloom: Handloom, tmp_path: Path) -> None:
         usages = [{"prompt_tokens": 100, "completion_tokens": 20}, {"prompt_tokens": 7, "completion_tokens": 3}]
         model = write_script(tmp_path, [{"text": "Said.", "usage": usage} for usage in usages])
         async with editing(handloom, model) as editor:
@@ -347,7 +337,7 @@ class TestSessions:
                 (7, 3, 10),
             ]
 
-    async def test_an_agent_with_a_model_of_its_own_needs_none_here(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_agent_with_its_own_model_needs_no_model_setting(self, handloom: Handloom, tmp_path: Path) -> None:
         other = written(tmp_path, 'say("I have my own.")')
         own = {"HANDLOOM__AGENT__NAME": "ACPAgent", "HANDLOOM__AGENT__ACP_COMMAND": other}
         handloom = Handloom(tmp_path, **own)
@@ -355,7 +345,7 @@ class TestSessions:
             assert await editor.prompt(await editor.open(handloom), "hello") == "end_turn"
             assert "I have my own." in editor.said()
 
-    async def test_close_answers_what_runs_and_the_session_can_be_loaded_again(
+    async def test_close_ends_the_prompt_and_the_session_can_be_reloaded(
         self, handloom: Handloom, tmp_path: Path
     ) -> None:
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH])
@@ -370,7 +360,7 @@ class TestSessions:
             await editor.connection.load_session(cwd=str(handloom.workspace), session_id=session, mcp_servers=[])
             assert await editor.prompt(session, "then be done") == "end_turn"
 
-    async def test_several_work_at_once_and_are_listed(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_concurrent_sessions_are_listed(self, handloom: Handloom, tmp_path: Path) -> None:
         script = [{"text": "", "tool_calls": [bash("cat name")]}, FINISH]
         other = tmp_path / "other"
         other.mkdir()
@@ -385,14 +375,14 @@ class TestSessions:
             listed = await editor.connection.list_sessions(cwd=str(other))
             assert [(info.session_id, info.cwd) for info in listed.sessions] == [(two, str(other))]
 
-    async def test_two_editors_do_not_have_one_conversation(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_second_editor_cannot_load_an_open_conversation(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, [FINISH])
         async with editing(handloom, model) as one, editing(handloom, model) as other:
             session = await one.open(handloom)
             with pytest.raises(RequestError, match="open"):
                 await other.connection.load_session(cwd=str(handloom.workspace), session_id=session, mcp_servers=[])
 
-    async def test_a_folder_has_to_be_absolute_and_there(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_folder_must_be_absolute_and_exist(self, handloom: Handloom, tmp_path: Path) -> None:
         async with editing(handloom, write_script(tmp_path, [FINISH])) as editor:
             with pytest.raises(RequestError, match="no absolute path"):
                 await editor.connection.new_session(cwd="workspace", mcp_servers=[])
@@ -400,12 +390,12 @@ class TestSessions:
                 await editor.connection.new_session(cwd=str(tmp_path / "nowhere"), mcp_servers=[])
         assert handloom.conversations() == []
 
-    async def test_without_a_model_the_editor_reads_what_to_do(self, handloom: Handloom) -> None:
+    async def test_missing_model_is_reported_to_the_editor(self, handloom: Handloom) -> None:
         async with editing(handloom, "") as editor:
             with pytest.raises(RequestError, match="--model"):
                 await editor.open(handloom)
 
-    async def test_a_wrong_setting_is_told_and_corrected_without_a_restart(
+    async def test_wrong_setting_is_reported_and_can_be_corrected_without_restart(
         self, handloom: Handloom, tmp_path: Path
     ) -> None:
         handloom.home.mkdir()
@@ -417,7 +407,7 @@ class TestSessions:
             config.write_text("", "utf-8")
             assert await editor.prompt(await editor.open(handloom), "hello") == "end_turn"
 
-    async def test_servers_that_the_editor_names_are_told_of_and_not_started(
+    async def test_mcp_servers_of_the_editor_are_reported_and_not_started(
         self, handloom: Handloom, tmp_path: Path
     ) -> None:
         server = McpServerStdio(name="files", command="/bin/touch", args=[str(tmp_path / "started")], env=[])
@@ -427,7 +417,7 @@ class TestSessions:
             assert await editor.prompt(made.session_id, "hello") == "end_turn"
         assert not (tmp_path / "started").exists()
 
-    async def test_commands_of_the_users_own_are_offered_and_meant(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_user_commands_are_offered_and_expanded(self, handloom: Handloom, tmp_path: Path) -> None:
         folder = handloom.home / "commands"
         folder.mkdir(parents=True)
         (folder / "review.md").write_text("---\ndescription: Look\n---\nReview $ARGUMENTS closely.\n", "utf-8")

@@ -66,13 +66,13 @@ def question_about(action: Action) -> str:
 
 
 class TestWhatIsSaid:
-    def test_streamed_text_is_not_said_again_by_its_event(self) -> None:
+    def test_streamed_text_is_not_repeated_by_its_event(self) -> None:
         translator = EventTranslator(PATHS)
         streamed = [*translator.frame(TokenDelta(4, "I look")), *translator.frame(TokenDelta(4, " around."))]
         assert words(plain(streamed)) == ["I look", " around."]
         assert translator.event(put(MessageAction(content="I look around."), 5, cause=4)) == []
 
-    def test_what_was_not_streamed_is_said_by_its_event(self) -> None:
+    def test_text_that_was_not_streamed_is_sent_by_its_event(self) -> None:
         translator = EventTranslator(PATHS)
         translator.frame(TokenDelta(4, "I look around."))
         (other,) = plain(translator.event(put(MessageAction(content="I look around."), 8, cause=7)))
@@ -80,24 +80,24 @@ class TestWhatIsSaid:
         (final,) = plain(translator.event(put(AgentFinishAction(final_thought="Done."), 5, cause=4)))
         assert final["content"]["text"] == "Done.\n\n"
 
-    def test_reasoning_is_a_thought(self) -> None:
+    def test_reasoning_is_sent_as_thought(self) -> None:
         (told,) = plain(EventTranslator(PATHS).frame(TokenDelta(4, "Hm.", "reasoning")))
         assert (told["sessionUpdate"], told["content"]["text"]) == ("agent_thought_chunk", "Hm.")
 
-    def test_what_was_thought_before_a_message_is_told_again_apart_from_it(self) -> None:
+    def test_replayed_reasoning_is_separate_from_the_message(self) -> None:
         said = put(MessageAction(content="Two.", reasoning="One and one."), 5, cause=4)
         thought, answer = plain(EventTranslator(PATHS).event(said, is_replay=True))
         assert (thought["sessionUpdate"], thought["content"]["text"]) == ("agent_thought_chunk", "One and one.\n\n")
         assert (answer["sessionUpdate"], answer["content"]["text"]) == ("agent_message_chunk", "Two.\n\n")
         assert len(EventTranslator(PATHS).event(said)) == 1, "it streamed"
 
-    def test_the_users_words_are_told_only_again(self) -> None:
+    def test_user_messages_are_sent_only_in_replays(self) -> None:
         said = put(MessageAction(content="hello"), 1, EventSource.USER)
         assert EventTranslator(PATHS).event(said) == []
         (told,) = plain(EventTranslator(PATHS).event(said, is_replay=True))
         assert (told["sessionUpdate"], told["content"]["text"]) == ("user_message_chunk", "hello")
 
-    def test_a_failure_is_told_once_with_its_reason(self) -> None:
+    def test_failure_is_sent_once_with_its_reason(self) -> None:
         translator, text = EventTranslator(PATHS), "The key is wrong. Set another."
         error = ErrorObservation(content=text, error_id="LLM$AUTHENTICATION")
         state = AgentStateChangedObservation(agent_state=AgentState.ERROR, reason=text)
@@ -107,7 +107,7 @@ class TestWhatIsSaid:
         ]
         assert words(plain(told)) == [f"{text}\n\n"]
 
-    def test_a_notice_is_told_once_and_an_error_whenever_it_changes(self) -> None:
+    def test_notice_is_sent_once_and_error_on_each_change(self) -> None:
         translator = EventTranslator(PATHS)
         told = [
             *translator.frame(Status("info", "RETRY", "In 5 s")),
@@ -118,7 +118,7 @@ class TestWhatIsSaid:
         ]
         assert words(plain(told)) == ["In 5 s\n\n", "The disk is full.\n\n", "The disk is broken.\n\n"]
 
-    def test_usage_is_told_where_the_context_is_known_and_the_cost_where_it_is(self) -> None:
+    def test_usage_needs_a_known_context_and_cost_is_optional(self) -> None:
         usage = TokenUsage(prompt_tokens=900, completion_tokens=90, context_window=1000, per_turn_token=310)
         (told,) = plain([usage_update(LLMMetrics(accumulated_cost=0.5, accumulated_token_usage=usage))])
         assert told == {"sessionUpdate": "usage_update", "used": 310, "size": 1000,
@@ -127,7 +127,7 @@ class TestWhatIsSaid:
         assert "cost" not in unpriced, "unknown is not nothing"
         assert usage_update(LLMMetrics()) is None
 
-    def test_a_plan_is_a_plan(self) -> None:
+    def test_plan_is_sent_as_plan(self) -> None:
         tasks: list[dict[str, Any]] = [
             {"title": "Look", "status": "done"},
             {"title": "Write", "status": "in_progress"},
@@ -158,11 +158,11 @@ class TestToolCalls:
             (CmdRunAction(command="echo \x1b[31m\u202e"), "execute", "echo ␛[31m⟦U+202E⟧"),
         ],
     )
-    def test_have_a_kind_and_one_clean_line(self, action: Action, kind: str, title: str) -> None:
+    def test_tool_call_has_kind_and_clean_title(self, action: Action, kind: str, title: str) -> None:
         (told,) = plain(EventTranslator(PATHS).event(put(action, 3)))
         assert (told["kind"], told["title"], told["status"]) == (kind, title, "in_progress")
 
-    def test_that_wait_for_a_yes_are_pending_and_show_all_of_it(self) -> None:
+    def test_waiting_tool_call_is_pending_and_complete(self) -> None:
         waits = {"confirmation_state": ActionConfirmationStatus.AWAITING_CONFIRMATION}
         command = "echo " + "x" * 1000 + "; rm -rf hidden"
         action = CmdRunAction(command=command).model_copy(update=waits)
@@ -170,7 +170,7 @@ class TestToolCalls:
         assert told["status"] == "pending"
         assert command in question_about(action)
 
-    def test_a_large_edit_is_asked_about_whole(self) -> None:
+    def test_permission_request_shows_a_large_edit_completely(self) -> None:
         text = "x" * DIFF_CHARS + " hidden"
         action = FileEditAction(path="/workspace/a", command="create", file_text=text)
         assert "hidden" in question_about(action)
@@ -185,11 +185,11 @@ class TestToolCalls:
             ("/workspace/../etc/passwd", "/etc/passwd"),
         ],
     )
-    def test_name_files_where_the_editor_finds_them(self, path: str, outside: str) -> None:
+    def test_sandbox_paths_are_translated_for_the_editor(self, path: str, outside: str) -> None:
         (told,) = plain(EventTranslator(PATHS).event(put(FileReadAction(path=path), 3)))
         assert told["locations"] == [{"path": outside}]
 
-    def test_an_edit_ends_with_its_diff(self) -> None:
+    def test_edit_result_is_a_diff(self) -> None:
         translator = EventTranslator(PATHS)
         translator.event(put(FileEditAction(path="/workspace/a", command="str_replace", old_str="x", new_str="y"), 3))
         edited = FileEditObservation(path="/workspace/a", prev_exist=True, old_content="x\n", new_content="y\n")
@@ -198,7 +198,7 @@ class TestToolCalls:
         diff = {"type": "diff", "path": "/home/me/work/a", "oldText": "x\n", "newText": "y\n"}
         assert told["content"] == [diff]
 
-    def test_a_command_that_failed_says_how(self) -> None:
+    def test_failed_command_shows_exit_code_and_output(self) -> None:
         translator = EventTranslator(PATHS)
         translator.event(put(CmdRunAction(command="false"), 3))
         output = CmdOutputObservation(
@@ -208,7 +208,7 @@ class TestToolCalls:
         assert (told["status"], told["rawOutput"]) == ("failed", {"exit_code": 1})
         assert told["content"][0]["content"]["text"] == "```\nno\n[exit code 1]\n```"
 
-    def test_output_while_it_runs_is_its_end_and_nothing_after_it(self) -> None:
+    def test_running_output_is_limited_and_stops_at_the_end(self) -> None:
         translator = EventTranslator(PATHS)
         translator.frame(TerminalOutput(3, b"before\r\n"))
         assert translator.output() == []
@@ -224,7 +224,7 @@ class TestToolCalls:
         translator.frame(TerminalOutput(3, b"late"))
         assert translator.output() == []
 
-    def test_no_output_leaves_its_block_of_code_or_grows_without_end(self) -> None:
+    def test_output_stays_in_its_code_block_and_is_limited(self) -> None:
         text = fenced("a\n````\nb" + "x" * 10 * TEXT_CHARS)
         assert text.startswith("`````\n")
         assert text.endswith("\n`````")

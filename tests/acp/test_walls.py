@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.bubblewrap]
 KEY = "sk-canary-0123456789abcdef"
 
 
-async def test_what_the_agent_does_for_an_editor_stays_inside(tmp_path: Path) -> None:
+async def test_agent_of_an_editor_is_isolated(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, OPENAI_API_KEY=KEY)
     secret, outside = tmp_path / "secret", tmp_path / "outside"
     secret.write_text("canary")
@@ -40,7 +40,7 @@ async def test_what_the_agent_does_for_an_editor_stays_inside(tmp_path: Path) ->
     assert (handloom.workspace / "made").read_text("utf-8") == "inside\n"
 
 
-async def test_where_walls_are_demanded_and_cannot_be_the_editor_is_told_and_nothing_runs(tmp_path: Path) -> None:
+async def test_required_isolation_that_fails_is_reported_to_the_editor(tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     environ = {"HANDLOOM__SANDBOX__ISOLATION": "bubblewrap", "PATH": str(tmp_path / "bin")}
     handloom = Handloom(tmp_path, **environ)

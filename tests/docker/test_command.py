@@ -17,7 +17,7 @@ from tests.runtime.isolation.confined import own
 pytestmark = pytest.mark.docker
 
 
-def test_a_task_is_done_in_a_container_and_none_is_left(tmp_path: Path) -> None:
+def test_task_runs_in_a_container_that_is_removed(tmp_path: Path) -> None:
     sandbox_image()
     (workspace := tmp_path / "workspace").mkdir()
     own(workspace)

@@ -86,7 +86,7 @@ class TestFaults:
         ],
         ids=["removed", "killed"],
     )
-    async def test_one_that_is_gone_is_told_and_replaced(
+    async def test_missing_container_is_reported_and_replaced(
         self, place: Place, fault: Callable[[Container], object], why: str
     ) -> None:
         told = await told_of(place, fault)
@@ -94,7 +94,7 @@ class TestFaults:
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
-    async def test_one_that_is_stopped_ends_what_runs_and_is_replaced(self, place: Place) -> None:
+    async def test_stopped_container_ends_the_action_and_is_replaced(self, place: Place) -> None:
         running = asyncio.create_task(place.run("echo begun; sleep 100", blocking=True))
         await place.watcher.sees(b"begun\r\n")
         assert isinstance(place.runtime, DockerRuntime)
@@ -106,7 +106,7 @@ class TestFaults:
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
-    async def test_one_that_was_paused_is_told_and_goes_on_where_it_was(self, place: Place) -> None:
+    async def test_paused_container_is_reported_and_resumed(self, place: Place) -> None:
         await place.run("kept=1; sleep 1000 &")
         told = await told_of(place, lambda container: container.pause())
         assert "paused from outside. The next action resumes it" in told
@@ -116,7 +116,7 @@ class TestFaults:
                 pass
         assert shown.content == "1\n1"
 
-    async def test_a_server_that_its_own_commands_stop_is_replaced(self, place: Place) -> None:
+    async def test_server_stopped_by_its_commands_is_replaced(self, place: Place) -> None:
         running = asyncio.create_task(place.run("kill -STOP $(pgrep -f [r]untime.server)"))
         async with asyncio.timeout(WITHIN_S):
             with pytest.raises(RuntimeUnavailableError, match=r"its server does not answer"):
@@ -124,13 +124,13 @@ class TestFaults:
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
-    async def test_a_server_that_its_own_commands_kill_is_replaced(self, place: Place) -> None:
+    async def test_server_killed_by_its_commands_is_replaced(self, place: Place) -> None:
         with pytest.raises(RuntimeUnavailableError, match="The sandbox has ended"):
             await place.run("kill -9 $(pgrep -f [r]untime.server); sleep 100")
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
-    async def test_between_two_actions_it_is_the_next_one_that_finds_it_well(self, place: Place) -> None:
+    async def test_paused_container_is_resumed_by_the_next_action(self, place: Place) -> None:
         assert isinstance(place.runtime, DockerRuntime)
         await change(container_of(place.runtime), lambda container: container.remove(force=True))
         with pytest.raises(RuntimeUnavailableError, match="removed from outside"):
@@ -138,7 +138,7 @@ class TestFaults:
         await place.runtime.start()
         assert (await place.run("echo again")).content == "again"
 
-    async def test_memory_that_runs_out_altogether_is_told(self, workspace: Path) -> None:
+    async def test_out_of_memory_container_is_reported(self, workspace: Path) -> None:
         runtime = Contained(workspace, isolation=Isolation(limits=Limits(memory_bytes=200 * 2**20, processes=100)))
         await runtime.start()
         try:
@@ -163,7 +163,7 @@ class TestTheEngine:
         yield
         gc.collect()
 
-    async def test_an_action_goes_on_while_the_engine_is_away(self, workspace: Path, tmp_path: Path) -> None:
+    async def test_action_continues_while_the_engine_is_down(self, workspace: Path, tmp_path: Path) -> None:
         async with Gate().opened() as gate:
             runtime = Contained(workspace, engine=gate.url)
             await runtime.start()
@@ -175,7 +175,7 @@ class TestTheEngine:
             await gate.open()
             await runtime.aclose()
 
-    async def test_a_container_that_ended_with_the_engine_is_replaced_once_the_engine_is_back(
+    async def test_container_that_ended_with_the_engine_is_replaced_when_the_engine_returns(
         self, workspace: Path
     ) -> None:
         async with Gate().opened() as gate:
@@ -194,26 +194,26 @@ class TestTheEngine:
             await runtime.aclose()
         assert left_over(name) == []
 
-    async def test_where_none_listens_it_is_said_what_to_do(self, workspace: Path) -> None:
+    async def test_missing_engine_is_reported_with_advice(self, workspace: Path) -> None:
         runtime = Contained(workspace, engine="unix:///nowhere.sock")
         with pytest.raises(RuntimeUnavailableError, match=r"does not answer .*Start Docker, or set DOCKER_HOST"):
             await runtime.start()
         await runtime.aclose()
 
-    def test_a_disk_that_is_full_is_said(self) -> None:
+    def test_full_engine_disk_is_reported(self) -> None:
         text = refused_message("write /x: no space left on device")
         assert text.startswith("The disk of the container engine is full")
 
 
 class TestStarting:
     @pytest.mark.parametrize("options", [{"image": "handloom-no-such-image:1"}, {"base": "handloom-no-such-base:1"}])
-    async def test_an_image_that_is_missing_is_told(self, workspace: Path, options: dict[str, str]) -> None:
+    async def test_missing_image_is_reported(self, workspace: Path, options: dict[str, str]) -> None:
         runtime = Contained(workspace, **options)
         with pytest.raises(RuntimeUnavailableError, match="Build it with: handloom image build"):
             await runtime.start()
         await runtime.aclose()
 
-    async def test_a_home_that_cannot_be_written_is_told(self, workspace: Path) -> None:
+    async def test_unwritable_home_is_reported(self, workspace: Path) -> None:
         (home := workspace.with_name("workspace-home")).mkdir()
         (home / "sandboxes").write_text("a file")
         runtime = Contained(workspace)
@@ -221,14 +221,14 @@ class TestStarting:
             await runtime.start()
         await runtime.aclose()
 
-    async def test_a_server_that_does_not_start_tells_why(self, workspace: Path) -> None:
+    async def test_failed_server_start_reports_the_reason(self, workspace: Path) -> None:
         runtime = Contained(workspace, options=("--plugins", "nonsense"))
         with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
             await runtime.start()
         await runtime.aclose()
         assert left_over(runtime._pool.name("")) == []
 
-    async def test_a_name_that_is_taken_is_told_and_left_alone(self, place: Place) -> None:
+    async def test_taken_container_name_is_reported_and_left_alone(self, place: Place) -> None:
         assert isinstance(place.runtime, DockerRuntime)
         name = container_of(place.runtime)
         await place.runtime.aclose()
@@ -243,7 +243,7 @@ class TestStarting:
         await place.runtime.start()
         assert (await place.run("echo well")).content == "well"
 
-    async def test_a_second_screen_is_refused_and_the_first_works_on(self, place: Place, workspace: Path) -> None:
+    async def test_second_screen_is_refused_and_the_first_continues(self, place: Place, workspace: Path) -> None:
         second = Contained(workspace)
         second.keep(workspace.parent / "home" / "sandboxes" / "conversation")
         with pytest.raises(RuntimeUnavailableError, match="Another Handloom has the sandbox"):
@@ -251,7 +251,7 @@ class TestStarting:
         await second.aclose()
         assert (await place.run("echo well")).content == "well"
 
-    async def test_what_it_does_is_said_while_it_starts(self, workspace: Path) -> None:
+    async def test_progress_is_reported_while_starting(self, workspace: Path) -> None:
         said: list[str] = []
         runtime = Contained(workspace)
         await runtime.start(said.append)
@@ -261,9 +261,7 @@ class TestStarting:
 
 class TestTheScreenThatStartedIt:
     @pytest.mark.parametrize("spares", [0, 1])
-    async def test_it_outlives_one_that_is_killed_and_the_next_finds_it_as_it_was(
-        self, workspace: Path, tmp_path: Path, spares: int
-    ) -> None:
+    async def test_container_outlives_a_killed_screen(self, workspace: Path, tmp_path: Path, spares: int) -> None:
         home = tmp_path / "home"
         screen = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "tests.docker.screen", str(home), str(workspace), str(spares)),
@@ -284,7 +282,7 @@ class TestTheScreenThatStartedIt:
         assert left_over(name) == []
 
     @pytest.mark.parametrize("on_close", ["pause", "run"])
-    async def test_a_conversation_that_is_closed_can_leave_it(self, workspace: Path, on_close: str) -> None:
+    async def test_closed_conversation_can_leave_its_container_running(self, workspace: Path, on_close: str) -> None:
         runtime = Contained(workspace, on_close=on_close)
         runtime.keep(workspace.parent / "home" / "sandboxes" / "conversation")
         await runtime.start()
@@ -299,7 +297,7 @@ class TestTheScreenThatStartedIt:
         await runtime.aclose()
         assert left_over(name) == []
 
-    async def test_one_whose_workspace_is_protected_otherwise_meanwhile_is_replaced(self, workspace: Path) -> None:
+    async def test_container_with_outdated_protection_is_replaced(self, workspace: Path) -> None:
         runtime = Contained(workspace, on_close="run")
         runtime.keep(workspace.parent / "home" / "sandboxes" / "conversation")
         await runtime.start()
@@ -310,7 +308,7 @@ class TestTheScreenThatStartedIt:
         assert (await run(runtime, "echo [$kept]; echo x > .envrc")).exit_code != 0
         await runtime.aclose()
 
-    async def test_without_anybody_it_ends_by_itself(self, workspace: Path) -> None:
+    async def test_unused_server_ends_when_idle(self, workspace: Path) -> None:
         runtime = Contained(workspace, on_close="run", idle_s=1.0)
         await runtime.start()
         name = container_of(runtime)
@@ -321,9 +319,7 @@ class TestTheScreenThatStartedIt:
 
 
 class TestTheFleet:
-    async def test_what_was_left_behind_is_taken_away_and_what_is_in_use_stays(
-        self, workspace: Path, tmp_path: Path
-    ) -> None:
+    async def test_abandoned_containers_are_removed_and_used_ones_stay(self, workspace: Path, tmp_path: Path) -> None:
         home = tmp_path / "home"
         owner = DockerRuntime(fleet(home), workspace)
         owner.keep(home / "sandboxes" / "in-use")
@@ -341,9 +337,7 @@ class TestTheFleet:
         for each in (another, owner._pool):
             await each.aclose()
 
-    async def test_a_spare_one_serves_the_next_conversation_and_another_takes_its_place(
-        self, workspace: Path, tmp_path: Path
-    ) -> None:
+    async def test_spare_container_is_used_and_replaced(self, workspace: Path, tmp_path: Path) -> None:
         ready = fleet(tmp_path / "home", spares=1)
         first = DockerRuntime(ready, workspace)
         await first.start()

@@ -25,7 +25,7 @@ def run(environ: dict[str, str], *command: str, stdin: str = "") -> subprocess.C
 
 
 @pytest.mark.docker
-def test_with_an_engine_and_its_base_there_is_nothing_to_do_but_to_name_it() -> None:
+def test_engine_script_only_names_a_running_engine() -> None:
     if base_image() != LOCAL_BASE:
         pytest.skip("the images here are built on another base")
     done = run({"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], **engine_environ()}, str(ENGINE))
@@ -40,7 +40,7 @@ class TestRefusals:
         """A machine without an engine."""
         return {"PATH": os.environ["PATH"], "HANDLOOM_ENGINE_DIR": str(tmp_path / "engine"), "HANDLOOM_ENGINE_OWN": "1"}
 
-    def test_only_root_can_start_one(self, nowhere: dict[str, str]) -> None:
+    def test_engine_script_needs_root(self, nowhere: dict[str, str]) -> None:
         as_somebody = ("setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups")
         before = as_somebody if os.getuid() == 0 else ()
         done = run(nowhere, *before, "bash", "-s", stdin=ENGINE.read_text())  # who need not be able to read our folder
@@ -48,7 +48,7 @@ class TestRefusals:
         assert "only root can start one. Start Docker, or run this as root on Debian." in done.stderr
 
     @pytest.mark.skipif(os.getuid() != 0, reason="what is told to root")
-    def test_only_debian_has_the_packages(self, nowhere: dict[str, str], tmp_path: Path) -> None:
+    def test_base_that_is_not_debian_is_refused(self, nowhere: dict[str, str], tmp_path: Path) -> None:
         (tmp_path / "bin").mkdir()
         for tool in TOOLS:
             (tmp_path / "bin" / tool).symlink_to(shutil.which(tool) or "")

@@ -72,9 +72,7 @@ def volumes(prefix: str) -> list[str]:
 
 
 class TestTheWorkspace:
-    async def test_it_is_at_the_same_path_and_what_changed_there_comes_back_at_the_end(
-        self, runtime: Contained, workspace: Path
-    ) -> None:
+    async def test_workspace_has_the_same_path_and_changes_come_back(self, runtime: Contained, workspace: Path) -> None:
         assert (await run(runtime, "pwd; cat src/main.py; stat -c %U notes")).content == (
             f"{workspace}\nprint('one')\nagent"
         )
@@ -87,9 +85,7 @@ class TestTheWorkspace:
         assert not (workspace / "src" / "main.py").exists()
         assert await runtime.came_back() == []
 
-    async def test_what_the_user_changed_meanwhile_is_kept_beside_what_the_sandbox_made_of_it(
-        self, runtime: Contained, workspace: Path
-    ) -> None:
+    async def test_conflicting_changes_keep_both_versions(self, runtime: Contained, workspace: Path) -> None:
         await run(runtime, "echo theirs > notes; rm src/main.py")
         (workspace / "notes").write_text("changed by me\n")
         (workspace / "src" / "main.py").write_text("print('two')\n")
@@ -99,7 +95,7 @@ class TestTheWorkspace:
         assert (workspace / "src" / "main.py").read_text() == "print('two')\n"
         assert "notes: was changed here and in the sandbox" in (await runtime.came_back())[0]
 
-    async def test_commits_come_and_what_programs_of_the_user_would_carry_out_stays_away_and_is_named(
+    async def test_commits_are_copied_back_but_no_executable_configuration(
         self, runtime: Contained, workspace: Path
     ) -> None:
         await run(runtime, "git init -q .; git add -A; git -c user.name=a -c user.email=a@b commit -qm made")
@@ -120,7 +116,7 @@ class TestTheWorkspace:
 
 
 class TestTheLink:
-    async def test_wherever_it_is_cut_an_action_is_done_once_and_heard_of_whole(
+    async def test_action_runs_once_wherever_the_connection_is_cut(
         self, runtime: Contained, elsewhere: Elsewhere, workspace: Path, seed: int
     ) -> None:
         rng, cut = random.Random(seed), 0
@@ -139,7 +135,7 @@ class TestTheLink:
         assert cut >= CUTS
         assert (await place.run("cat effects")).content.split() == [str(trial) for trial in range(CUTS)]
 
-    async def test_one_that_is_gone_for_a_while_is_told_and_the_action_goes_on(
+    async def test_temporary_outage_is_reported_and_the_action_continues(
         self, runtime: Contained, elsewhere: Elsewhere, workspace: Path
     ) -> None:
         place = Place(runtime, workspace)
@@ -168,9 +164,7 @@ class TestTheLink:
 
 
 class TestEnds:
-    async def test_what_a_killed_container_has_done_is_there_in_the_next(
-        self, runtime: Contained, workspace: Path
-    ) -> None:
+    async def test_work_of_a_killed_container_is_in_the_next(self, runtime: Contained, workspace: Path) -> None:
         place = Place(runtime, workspace)
         running = asyncio.create_task(place.run("echo made > new; echo begun; sleep 100", blocking=True))
         await place.watcher.sees(b"begun\r\n")
@@ -181,7 +175,7 @@ class TestEnds:
         assert (workspace / "new").read_text() == "made\n"
         assert (await place.run("cat new")).content == "made"
 
-    async def test_an_edit_is_taken_back_in_the_next(self, runtime: Contained, workspace: Path) -> None:
+    async def test_edit_can_be_undone_in_the_next_sandbox(self, runtime: Contained, workspace: Path) -> None:
         place, notes = Place(runtime, workspace), workspace / "notes"
         await place.edit("str_replace", notes, old_str="mine", new_str="theirs")
         await runtime.aclose()
@@ -191,9 +185,7 @@ class TestEnds:
         await runtime.aclose()
         assert notes.read_text() == "mine\n"
 
-    async def test_what_cannot_be_fetched_at_the_end_is_fetched_by_the_next_start(
-        self, elsewhere: Elsewhere, workspace: Path
-    ) -> None:
+    async def test_failed_fetch_is_repeated_at_the_next_start(self, elsewhere: Elsewhere, workspace: Path) -> None:
         runtime = conversation(elsewhere, workspace)
         await runtime.start()
         name = container_of(runtime)
@@ -213,7 +205,7 @@ class TestEnds:
         await again.aclose()
         assert (left_over(name), volumes(name)) == ([], [])
 
-    async def test_a_volume_that_is_gone_takes_nothing_along(self, elsewhere: Elsewhere, workspace: Path) -> None:
+    async def test_missing_volume_removes_no_files(self, elsewhere: Elsewhere, workspace: Path) -> None:
         runtime = conversation(elsewhere, workspace)
         await runtime.start()
         name = container_of(runtime)
@@ -233,7 +225,7 @@ class TestEnds:
         await runtime.aclose()
         assert (left_over(name), volumes(name)) == ([], [])
 
-    async def test_one_that_is_left_running_is_found_again(self, elsewhere: Elsewhere, workspace: Path) -> None:
+    async def test_running_container_is_reattached(self, elsewhere: Elsewhere, workspace: Path) -> None:
         runtime = conversation(elsewhere, workspace, on_close="run")
         await runtime.start()
         name = container_of(runtime)
@@ -247,7 +239,7 @@ class TestEnds:
         assert (left_over(name), volumes(name)) == ([], [])
 
 
-async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_closed(
+async def test_files_are_copied_back_when_the_conversation_is_closed(
     elsewhere: Elsewhere, workspace: Path, tmp_path: Path
 ) -> None:
     sandbox_image()
@@ -271,9 +263,7 @@ async def test_a_conversation_works_there_and_its_files_are_here_when_it_is_clos
     assert (left_over(prefix), volumes(prefix)) == ([], [])
 
 
-async def test_an_engine_by_tcp_and_tls_is_the_same(
-    workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_engine_over_tcp_with_tls(workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path / "certificates")
     signed = authority.sign("IP:127.0.0.2")
     for file, name in ((authority.certificate, "ca"), (signed.certificate, "cert"), (signed.key, "key")):
@@ -308,13 +298,13 @@ class TestWhoCannotBeReached:
         with pytest.raises(RuntimeUnavailableError, match=why):
             await asyncio.to_thread(connect, url)
 
-    async def test_a_host_that_nobody_knows_is_refused_without_a_question(self, elsewhere: Elsewhere) -> None:
+    async def test_unknown_ssh_host_is_refused_without_a_prompt(self, elsewhere: Elsewhere) -> None:
         url = elsewhere.url.replace("127.0.0.1", "localhost")
         with pytest.raises(RuntimeUnavailableError, match="Host key verification failed"):
             await asyncio.to_thread(connect, url)
 
 
-def test_a_fleet_elsewhere_has_no_spares(elsewhere: Elsewhere, workspace: Path) -> None:
+def test_remote_engine_has_no_spare_containers(elsewhere: Elsewhere, workspace: Path) -> None:
     fleet = Contained(workspace, engine=elsewhere.url, spares=3)._pool
     assert DockerRuntime(fleet, workspace)._pool.access.is_remote
     assert fleet._spares_wanted == 0

@@ -50,7 +50,7 @@ def names() -> set[str]:
         return {str(container.name) for container in client.containers.list(all=True)}
 
 
-async def test_the_container_and_the_folders_go_and_those_of_others_stay(
+async def test_container_and_folders_are_removed_but_not_those_of_others(
     runtimes: RuntimeFactory, tmp_path: Path
 ) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
@@ -69,9 +69,7 @@ async def test_the_container_and_the_folders_go_and_those_of_others_stay(
     assert other not in names()
 
 
-async def test_one_whose_engine_is_away_can_be_deleted_and_its_container_goes_once_it_is_back(
-    runtimes: RuntimeFactory, tmp_path: Path
-) -> None:
+async def test_container_is_removed_later_if_the_engine_is_down(runtimes: RuntimeFactory, tmp_path: Path) -> None:
     home, workspace, socket = tmp_path / "home", tmp_path / "workspace", tmp_path / "engine.sock"
     workspace.mkdir()
     own(workspace)
@@ -115,7 +113,7 @@ async def settled(runtimes: RuntimeFactory) -> None:
     await runtimes._pool.settled()
 
 
-async def test_one_in_use_is_refused_and_works_on(runtimes: RuntimeFactory, tmp_path: Path) -> None:
+async def test_container_in_use_is_not_removed(runtimes: RuntimeFactory, tmp_path: Path) -> None:
     home, workspace = tmp_path / "home", tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)

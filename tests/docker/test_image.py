@@ -77,14 +77,14 @@ def changed(folder: Path, text: str) -> image.Recipe:
 
 
 class TestBuilding:
-    async def test_what_is_there_is_not_built_again(self, client: docker.DockerClient) -> None:
+    async def test_existing_image_is_not_rebuilt(self, client: docker.DockerClient) -> None:
         tag = await asyncio.to_thread(sandbox_image)
         said: list[str] = []
         assert await image.build(client, base_image(), said.append) == tag
         assert said == []
         assert await image.find(client, base_image()) == tag == await image.current_tag(client, base_image())
 
-    async def test_a_change_of_our_code_has_another_tag_and_repeats_the_last_steps_alone(
+    async def test_changed_code_has_another_tag_and_rebuilds_only_the_last_steps(
         self, client: docker.DockerClient, tmp_path: Path
     ) -> None:
         await asyncio.to_thread(sandbox_image)
@@ -145,7 +145,7 @@ class TestBuilding:
 
 
 class TestFailures:
-    async def test_a_failing_step_is_told_with_its_last_lines(
+    async def test_failed_build_step_is_reported_with_its_last_lines(
         self, client: docker.DockerClient, tmp_path: Path
     ) -> None:
         poor = "RUN dpkg --purge --force-depends ripgrep && rm /usr/bin/apt-get"
@@ -160,24 +160,24 @@ class TestFailures:
         )
         assert await image.find(client, base, recipe) is None
 
-    async def test_a_base_that_cannot_be_had_is_told_with_its_name(self, client: docker.DockerClient) -> None:
+    async def test_missing_base_is_named(self, client: docker.DockerClient) -> None:
         with pytest.raises(RuntimeUnavailableError, match=r"The image nowhere\.invalid/x:1 is not on this machine"):
             await image.build(client, "nowhere.invalid/x:1", lambda step: None)
 
 
 class TestCommand:
-    def test_it_prints_the_name_of_the_image_and_nothing_else(self, tmp_path: Path) -> None:
+    def test_image_build_prints_only_the_name(self, tmp_path: Path) -> None:
         tag = sandbox_image()
         done = Handloom(tmp_path, **engine_environ())("image", "build", "--base", base_image())
         assert (done.status, done.out, done.err) == (0, f"{tag}\n", "")
 
-    def test_a_base_that_cannot_be_had_ends_with_1_and_a_reason(self, tmp_path: Path) -> None:
+    def test_missing_base_exits_with_1_and_a_reason(self, tmp_path: Path) -> None:
         done = Handloom(tmp_path, **engine_environ())("image", "build", "--base", "nowhere.invalid/x:1")
         assert (done.status, done.out) == (1, "")
         assert "Fetching nowhere.invalid/x:1" in done.err
         assert "or name an image that is here with --base" in done.err
 
-    def test_an_interrupt_ends_it_and_the_build(self, client: docker.DockerClient, tmp_path: Path) -> None:
+    def test_interrupt_ends_the_command_and_the_build(self, client: docker.DockerClient, tmp_path: Path) -> None:
         base = derived_base(client, "interrupted")
         child = Handloom(tmp_path, **engine_environ()).start("image", "build", "--base", base)
         assert child.stderr is not None

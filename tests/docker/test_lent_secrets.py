@@ -70,13 +70,13 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Sandbox]:
         await runtime.aclose()
 
 
-async def test_it_reaches_the_command_that_names_it_and_not_the_next(sandbox: Sandbox) -> None:
+async def test_secret_reaches_only_the_command_that_names_it(sandbox: Sandbox) -> None:
     assert DIGEST in await sandbox.run(SHOW)
     assert VALUE not in await sandbox.run("env; set; export -p; tr '\\0' '\\n' </proc/1/environ")
     assert await sandbox.run("bash -c 'echo ${#TOK''EN}'") == "0"
 
 
-async def test_the_engine_and_all_processes_and_files_have_none_of_it(sandbox: Sandbox) -> None:
+async def test_secret_is_in_no_engine_data_process_or_file(sandbox: Sandbox) -> None:
     holding = f"{SHOW}; sleep 600 >/dev/null 2>&1 </dev/null &"  # a process that was lent it, and stays
     assert DIGEST in await sandbox.run(f"(unset TOKEN; {SHOW}); {SHOW}")
     seen = await sandbox.run(LOOK)

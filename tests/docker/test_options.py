@@ -42,7 +42,7 @@ async def started(
 
 
 @pytest.mark.docker
-async def test_variables_names_and_folders_are_there_inside(tmp_path: Path) -> None:
+async def test_container_has_configured_variables_hosts_and_volumes(tmp_path: Path) -> None:
     (tools := tmp_path / "tools").mkdir()
     (tools / "tool").write_text("sharp")
     (both := tmp_path / "both").mkdir()
@@ -61,7 +61,7 @@ async def test_variables_names_and_folders_are_there_inside(tmp_path: Path) -> N
 
 
 @pytest.mark.docker
-async def test_limits_hold_and_are_told(tmp_path: Path) -> None:
+async def test_limits_are_enforced_and_reported(tmp_path: Path) -> None:
     limits = SandboxSettings(max_memory_mb=512, max_cpus=1.5, max_processes=200, max_file_mb=1)
     async with started(tmp_path, limits) as runtime:
         told = await run(runtime, "head -c 3M /dev/zero > big; ls -l big | cut -d' ' -f5; nproc")
@@ -75,7 +75,7 @@ async def test_limits_hold_and_are_told(tmp_path: Path) -> None:
         assert (made["Memory"], made["NanoCpus"], made["PidsLimit"]) == (512 * 2**20, 1_500_000_000, 200)
 
 
-def test_graphics_processors_are_asked_for() -> None:
+def test_gpus_are_requested() -> None:
     def devices(count: int) -> object:
         return specification(gpus=count).parameters("name", "home", FOLDER)["device_requests"]
 
@@ -87,7 +87,7 @@ def specification(**options: int) -> ContainerSpec:
     return ContainerSpec("image", Path("/work"), (1000, 1000), ContainerOptions(**options), Limits())  # type: ignore[arg-type]
 
 
-def test_containers_that_differ_in_nothing_inside_stand_in_for_one_another() -> None:
+def test_equal_specifications_have_the_same_key() -> None:
     assert specification().key == specification(spares=3).key
     assert specification().key != specification(gpus=1).key
 
@@ -103,7 +103,7 @@ def test_containers_that_differ_in_nothing_inside_stand_in_for_one_another() -> 
         ({"volumes": ("/no/such:/x",)}, r"docker\.volumes names /no/such, which is not a folder"),
     ],
 )
-def test_what_cannot_be_is_told_with_what_to_write(
+def test_invalid_option_is_reported_with_the_correct_form(
     tmp_path: Path, docker: dict[str, tuple[str, ...]], told: str
 ) -> None:
     settings = Settings(runtime="docker", docker=DockerSettings.model_validate(docker))
@@ -112,7 +112,7 @@ def test_what_cannot_be_is_told_with_what_to_write(
         make(str(tmp_path))
 
 
-def test_an_engine_elsewhere_has_folders_of_its_own_and_the_workspace_here_has_no_checkpoints(tmp_path: Path) -> None:
+def test_remote_engine_has_its_own_folders_and_no_checkpoints(tmp_path: Path) -> None:
     docker = DockerSettings(engine="ssh://elsewhere.example", volumes=("/no/such:/x",))
     runtimes = RuntimeFactory(tmp_path, lambda: Settings(runtime="docker", docker=docker), {})
     runtime = runtimes(str(tmp_path))

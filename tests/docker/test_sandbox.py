@@ -56,7 +56,7 @@ async def shell(client: ActionExecutionClient, command: str) -> str:
 
 
 class TestPrograms:
-    async def test_a_command_runs_as_the_hosts_user_in_the_workspace(
+    async def test_command_runs_as_the_host_user_in_the_workspace(
         self, sandbox: Served, client: ActionExecutionClient
     ) -> None:
         assert await shell(client, "id -u; id -g; id -un; pwd; echo $HOME; touch made; ls") == (
@@ -65,14 +65,14 @@ class TestPrograms:
         assert (sandbox.workspace / "made").stat().st_uid == USER.uid
 
     @pytest.mark.parametrize("program", ["bash", "git", "rg", "tini", "socat", "curl", "ps", "python3", "pip"])
-    async def test_a_program_is_there(self, client: ActionExecutionClient, program: str) -> None:
+    async def test_image_has_program(self, client: ActionExecutionClient, program: str) -> None:
         assert re.search(r"\d+\.\d+", await shell(client, f"{program} {'-V' if program == 'socat' else '--version'}"))
 
-    async def test_the_system_cannot_be_written_to(self, client: ActionExecutionClient) -> None:
+    async def test_system_files_are_read_only(self, client: ActionExecutionClient) -> None:
         assert "Read-only file system" in await shell(client, "touch /opt/handloom/code/core/x")
         assert await shell(client, "touch /tmp/x ~/x && echo written") == "written"
 
-    async def test_a_cell_runs_and_remembers(self, client: ActionExecutionClient) -> None:
+    async def test_cells_share_state(self, client: ActionExecutionClient) -> None:
         await done(client, IPythonRunCellObservation, IPythonRunCellAction(code="import os; x = 6"))
         seen = await done(client, IPythonRunCellObservation, IPythonRunCellAction(code="print(x * 7, os.getuid())"))
         assert seen.content.startswith(f"42 {USER.uid}\n")
@@ -96,7 +96,7 @@ class TestPrograms:
 
 
 class TestTrust:
-    async def test_what_the_agent_leaves_in_its_home_runs_in_cells_and_not_in_the_server(
+    async def test_packages_in_the_agents_home_affect_cells_but_not_the_server(
         self, sandbox: Served, client: ActionExecutionClient
     ) -> None:
         version = sandbox.run(image.PYTHON, "-c", "import sys; print('python%d.%d' % sys.version_info[:2])")[1].strip()
@@ -107,7 +107,7 @@ class TestTrust:
         assert sandbox.run(image.PYTHON, "-c", loads) == (0, "True\n")
         assert sandbox.run(*image.SERVER[:2], "-c", loads) == (0, "False\n")
 
-    def test_no_layer_of_ours_tells_how_this_machine_reaches_packages(self, sandbox: Served) -> None:
+    def test_image_layers_contain_no_proxy_settings(self, sandbox: Served) -> None:
         hosts = places_of_packages()
         with engine() as client:
             steps = [step["CreatedBy"] for step in client.images.get(sandbox_image()).history()]
@@ -131,7 +131,7 @@ def places_of_packages() -> list[str]:
 
 
 class TestStart:
-    def test_a_server_is_ready_soon_after_its_container_is_asked_for(self) -> None:
+    def test_server_is_ready_soon_after_the_container_is_requested(self) -> None:
         """`make bench` measures it; this is what no machine should need."""
         sandbox_image()
         begun_at = time.monotonic()

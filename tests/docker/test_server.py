@@ -71,14 +71,14 @@ async def contained(sandbox: Served) -> AsyncIterator[Contained]:
         yield Contained(client)
 
 
-async def test_its_filter_stands_beside_the_engines_own(contained: Contained) -> None:
+async def test_seccomp_filter_is_added_to_the_engines(contained: Contained) -> None:
     await contained.run(f"cat > t.py <<'END'\n{TRIED}END")
     told = await contained.run(f"python3 t.py '{json.dumps(CALLS)}'; grep -E 'Seccomp:|NoNew' /proc/self/status")
     assert json.loads(told.content.splitlines()[0]) == dict.fromkeys(CALLS, 1)
     assert told.content.split()[-4:] == ["NoNewPrivs:", "1", "Seccomp:", "2"]
 
 
-async def test_a_kill_for_memory_is_told_by_the_command_and_counted(contained: Contained) -> None:
+async def test_out_of_memory_kill_is_reported_and_counted(contained: Contained) -> None:
     before = await contained.client.usage()
     hungry = await contained.run("python3 -c 'bytearray(400_000_000)'")
     assert f"[{memory_ran_out(256 * MB)}]" in hungry.metadata.suffix
@@ -88,7 +88,7 @@ async def test_a_kill_for_memory_is_told_by_the_command_and_counted(contained: C
 
 
 @pytest.mark.parametrize("kind", STUBBORN_BOMBS)
-async def test_a_fork_bomb_that_leaves_no_room_is_ended_and_told(contained: Contained, kind: str) -> None:
+async def test_fork_bomb_that_exhausts_processes_is_ended_and_reported(contained: Contained, kind: str) -> None:
     told = await contained.gives_up(STUBBORN_BOMBS[kind])
     async with asyncio.timeout(60):
         while PROCESSES_RAN_OUT not in told:
@@ -98,14 +98,14 @@ async def test_a_fork_bomb_that_leaves_no_room_is_ended_and_told(contained: Cont
 
 
 @pytest.mark.parametrize("kind", OTHER_BOMBS)
-async def test_after_a_fork_bomb_commands_work(contained: Contained, kind: str) -> None:
+async def test_commands_work_after_a_fork_bomb(contained: Contained, kind: str) -> None:
     await contained.gives_up(OTHER_BOMBS[kind])
     async with asyncio.timeout(60):
         while "works 3" not in await contained.messages(WORKS):
             pass
 
 
-async def test_where_another_command_takes_the_room_meanwhile_what_runs_is_ended(contained: Contained) -> None:
+async def test_running_command_is_ended_if_another_fills_the_disk(contained: Contained) -> None:
     await contained.run(f"(sleep 2; exec python3 -c '{STUBBORN}') &")
     assert PROCESSES_RAN_OUT in await contained.messages("sleep 18")
     assert "works 3" in (await contained.run(WORKS)).content
@@ -117,12 +117,12 @@ def small() -> Iterator[Served]:
         yield sandbox
 
 
-async def test_where_few_processes_may_be_what_is_left_running_stays(small: Served) -> None:
+async def test_jobs_survive_a_low_process_limit(small: Served) -> None:
     async with small.client() as client:
         await Contained(client).run("sleep 61 & sleep 1.2")
         assert [job.command for job in await client.jobs()] == ["sleep 61"]
 
 
-def test_a_container_whose_screen_was_killed_ends_by_itself() -> None:
+def test_container_of_a_killed_screen_ends_when_idle() -> None:
     with served("--idle-exit", "1") as sandbox:
         assert sandbox.container.wait(timeout=20)["StatusCode"] == 0

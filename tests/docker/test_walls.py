@@ -49,7 +49,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Goals]:
         yield machine
 
 
-async def test_nothing_gets_out(runtime: Contained, machine: Goals) -> None:
+async def test_no_escape_attempt_succeeds(runtime: Contained, machine: Goals) -> None:
     outcomes = await outcomes_of(runtime, machine)
     print(f"{len(outcomes)} ways out were tried, {sum(outcomes.values())} of them led out")
     assert {name for name, led_out in outcomes.items() if led_out} == OF_THE_IMAGE
@@ -62,7 +62,7 @@ async def test_nothing_gets_out(runtime: Contained, machine: Goals) -> None:
     assert os.listdir(machine.outside) == ["secret"]
 
 
-async def test_the_work_inside_goes_on_and_its_files_are_the_users(runtime: Contained, workspace: Path) -> None:
+async def test_ordinary_work_is_possible_and_files_belong_to_the_user(runtime: Contained, workspace: Path) -> None:
     script = """
     set -e
     git config --get core.bare
@@ -110,19 +110,19 @@ HARDENED = {
 }
 
 
-async def test_nobody_listens_for_the_network(runtime: Contained) -> None:
+async def test_container_listens_on_no_port(runtime: Contained) -> None:
     listening = subprocess.run(["ss", "-Hltnp"], capture_output=True, text=True, check=True).stdout
     assert not [line for line in listening.splitlines() if "docker-proxy" in line]
 
 
-async def test_memory_that_runs_out_is_told_and_the_work_goes_on(runtime: Contained) -> None:
+async def test_out_of_memory_is_reported_and_work_continues(runtime: Contained) -> None:
     hungry = await run(runtime, "python3 -c 'x = bytearray(3 * 10**9)'")
     assert hungry.exit_code != 0
     assert "The sandbox ran out of memory" in hungry.metadata.suffix
     assert (await run(runtime, "echo well")).content == "well"
 
 
-async def test_a_fork_bomb_stays_inside_and_the_next_command_works(runtime: Contained) -> None:
+async def test_fork_bomb_stays_in_the_container_and_the_next_command_works(runtime: Contained) -> None:
     await run(runtime, "bomb() { bomb | bomb & }; bomb; sleep 2", timeout=4)
     for _ in range(3):
         if (told := await run(runtime, "echo well", timeout=10)).content == "well":
@@ -130,7 +130,7 @@ async def test_a_fork_bomb_stays_inside_and_the_next_command_works(runtime: Cont
     assert told.content == "well"
 
 
-async def test_where_it_may_go_is_where_the_proxy_lets_it(workspace: Path, machine: Goals) -> None:
+async def test_container_reaches_only_allowed_hosts(workspace: Path, machine: Goals) -> None:
     allowed = (f"127.0.0.1:{machine.port}",)
     runtime = Contained(workspace, isolation=Isolation(allowed_hosts=allowed))
     try:
@@ -142,7 +142,7 @@ async def test_where_it_may_go_is_where_the_proxy_lets_it(workspace: Path, machi
         await runtime.aclose()
 
 
-async def test_what_rules_deny_is_out_of_reach(workspace: Path) -> None:
+async def test_denied_paths_and_hosts_are_unreachable(workspace: Path) -> None:
     (workspace / "keys").mkdir()
     for name in ("secret.txt", "keys/key", "fixed.txt"):
         (workspace / name).write_text("canary\n")
@@ -167,7 +167,7 @@ async def test_what_rules_deny_is_out_of_reach(workspace: Path) -> None:
     assert {(workspace / name).read_text() for name in ("secret.txt", "keys/key", "fixed.txt")} == {"canary\n"}
 
 
-async def test_a_workspace_that_may_not_be_written_is_read_only(workspace: Path) -> None:
+async def test_unwritable_workspace_is_read_only(workspace: Path) -> None:
     runtime = Contained(workspace)
     runtime.deny(lambda: Denials(unwritable=(str(workspace),)))
     try:
@@ -177,7 +177,7 @@ async def test_a_workspace_that_may_not_be_written_is_read_only(workspace: Path)
         await runtime.aclose()
 
 
-async def test_a_workspace_that_cannot_be_protected_is_refused(workspace: Path) -> None:
+async def test_unprotectable_workspace_is_refused(workspace: Path) -> None:
     (workspace / ".envrc").symlink_to("elsewhere")
     runtime = Contained(workspace)
     with pytest.raises(RuntimeUnavailableError, match=r"\.envrc is a symbolic link"):
@@ -185,7 +185,7 @@ async def test_a_workspace_that_cannot_be_protected_is_refused(workspace: Path) 
     await runtime.aclose()
 
 
-async def test_nothing_is_made_in_the_users_folder(workspace: Path) -> None:
+async def test_no_files_are_created_in_the_workspace(workspace: Path) -> None:
     before = sorted(path.name for path in workspace.iterdir())
     runtime = Contained(workspace)
     await runtime.start()
@@ -198,7 +198,7 @@ async def test_nothing_is_made_in_the_users_folder(workspace: Path) -> None:
     own(workspace)
 
 
-async def test_a_link_in_the_place_of_the_servers_socket_leads_our_client_nowhere(workspace: Path) -> None:
+async def test_link_in_place_of_the_server_socket_is_not_followed(workspace: Path) -> None:
     runtime = Contained(workspace)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
         elsewhere.bind(f"{folder}/s")

@@ -35,7 +35,7 @@ async def there(tmp_path: Path) -> AsyncIterator[RemoteHere]:
     RemoteHere.end_servers()
 
 
-async def test_names_and_files_are_those_of_the_other_machine(there: RemoteHere, tmp_path: Path) -> None:
+async def test_names_and_files_come_from_the_other_machine(there: RemoteHere, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "ü b.md").write_text("text ü\n")
     (tmp_path / "long").write_bytes(b"x" * 3000)
@@ -51,7 +51,7 @@ async def test_names_and_files_are_those_of_the_other_machine(there: RemoteHere,
         await there.list_folder(str(tmp_path))
 
 
-def test_only_names_are_taken_from_a_listing() -> None:
+def test_listing_contains_only_valid_names() -> None:
     hostile = ["../x", "..", ".", "", "/", "a/b", "a\0b", "a\nb", "\x1b[31m", "x" * 300, 7, None, {"a": 1}]
     assert names_in(json.dumps([*hostile, "good.md", "dir/"]).encode()) == ["good.md", "dir/"]
     assert len(names_in(json.dumps(["x"] * 5000).encode())) == MAX_LISTED
@@ -60,7 +60,7 @@ def test_only_names_are_taken_from_a_listing() -> None:
             names_in(none)
 
 
-def test_of_an_archive_one_file_is_taken_and_no_more_of_it_than_wanted() -> None:
+def test_only_one_file_of_an_archive_is_read_up_to_the_limit() -> None:
     assert only_file(packed(("a", b"one"), ("b", b"two")), 10) == b"one"
     assert only_file(packed(("folder/", b"")), 10) is None
     with pytest.raises(TooLongError):
@@ -71,7 +71,7 @@ def test_of_an_archive_one_file_is_taken_and_no_more_of_it_than_wanted() -> None
             only_file(broken, 1000)
 
 
-async def test_an_answer_without_end_is_left(tmp_path: Path) -> None:
+async def test_endless_answer_is_abandoned(tmp_path: Path) -> None:
     async def endless(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -93,7 +93,7 @@ async def test_an_answer_without_end_is_left(tmp_path: Path) -> None:
     await runner.cleanup()
 
 
-def test_only_addresses_of_the_web_are_told_as_such() -> None:
+def test_only_web_addresses_are_accepted_as_web_hosts() -> None:
     good = {"https://sandbox.example:8001": 8001, "http://[::1]:80/app": 80}
     bad: dict[str, object] = {
         "javascript:alert(1)": 1, "https://a b": 80, "https://x\n- obey": 80, "https://a:1": "80", "https://b": 0,

@@ -55,7 +55,7 @@ def test_files_are_listed_and_other_folders_keep_their_patterns(workspace: Path,
     assert set(git_files(workspace) or ()) == {"file", "sub/file", "sub/deep/file", "sub/.gitignore"}
 
 
-def test_a_fifo_that_is_made_while_git_runs_holds_up_nothing(tmp_path: Path) -> None:
+def test_fifo_created_while_git_runs_does_not_block_it(tmp_path: Path) -> None:
     """The program in place of git makes the FIFOs itself, one after the other, once the search has begun."""
     with unblock_pipes(str(tmp_path)):
         script = "for n in 1 2; do mkdir $n; mkfifo $n/.gitignore; : <$n/.gitignore; done; mkfifo other; echo done"
@@ -63,7 +63,7 @@ def test_a_fifo_that_is_made_while_git_runs_holds_up_nothing(tmp_path: Path) -> 
     assert done.stdout == b"done\n"
 
 
-def test_nothing_is_written_and_no_thread_stays(tmp_path: Path) -> None:
+def test_git_files_writes_nothing_and_ends_its_thread(tmp_path: Path) -> None:
     fifo(tmp_path / ".gitignore")
     with unblock_pipes(str(tmp_path)):
         assert (tmp_path / ".gitignore").read_bytes() == b""
@@ -72,7 +72,7 @@ def test_nothing_is_written_and_no_thread_stays(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("make", MAKES.values(), ids=MAKES)
 @pytest.mark.parametrize("is_deeper", [False, True], ids=["itself", "the file that names it in turn"])
-def test_a_sandbox_is_not_held_up_by_what_names_a_worktree(
+def test_worktree_files_do_not_block_a_sandbox(
     workspace: Path, tmp_path: Path, is_deeper: bool, make: Callable[[Path], None]
 ) -> None:
     if is_deeper:

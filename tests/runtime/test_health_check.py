@@ -32,14 +32,14 @@ async def endless() -> None:
     await asyncio.Event().wait()
 
 
-async def test_work_that_ends_gives_what_it_gives() -> None:
+async def test_result_of_the_work_is_returned() -> None:
     async def work() -> str:
         return "done"
 
     assert await with_health_check(work(), watch_health(is_silent, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
 
 
-async def test_what_work_raises_is_raised() -> None:
+async def test_exception_of_the_work_is_raised() -> None:
     async def fails() -> None:
         raise RuntimeUnavailableError("gone")
 
@@ -48,14 +48,14 @@ async def test_what_work_raises_is_raised() -> None:
 
 
 @pytest.mark.parametrize("beat", [is_silent, hangs])
-async def test_silence_ends_it(beat: Callable[[], Awaitable[bool]]) -> None:
+async def test_silence_ends_the_work(beat: Callable[[], Awaitable[bool]]) -> None:
     begun_at = time.monotonic()
     with stopped_clock(after_s=2 * SILENT_S), pytest.raises(UnresponsiveError, match=r"has not answered for 0\.2 s"):
         await with_health_check(endless(), watch_health(beat, every_s=EVERY_S, silent_s=SILENT_S))
     assert time.monotonic() - begun_at >= SILENT_S
 
 
-async def test_as_long_as_it_beats_now_and_then_work_goes_on() -> None:
+async def test_occasional_answers_keep_the_work_running() -> None:
     asked = 0
 
     async def now_and_then() -> bool:
@@ -70,7 +70,7 @@ async def test_as_long_as_it_beats_now_and_then_work_goes_on() -> None:
     assert await with_health_check(work(), watch_health(now_and_then, every_s=EVERY_S, silent_s=SILENT_S)) == "done"
 
 
-async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
+async def test_reason_of_the_silence_is_requested() -> None:
     async def paused() -> str:
         return "the container is paused"
 
@@ -83,7 +83,7 @@ async def test_whoever_knows_why_is_asked_and_may_say_more() -> None:
         await watch_health(is_silent, every_s=EVERY_S, silent_s=SILENT_S, why=removed)
 
 
-async def test_cancelling_ends_both_at_once() -> None:
+async def test_cancelling_ends_work_and_watch() -> None:
     ended = []
 
     async def work() -> None:

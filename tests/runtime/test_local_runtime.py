@@ -29,7 +29,7 @@ def test_it_is_a_runtime(tmp_path: Path) -> None:
     assert runtime.working_dir == str(tmp_path)
 
 
-async def test_secrets_of_the_environment_stay_outside(
+async def test_secret_variables_are_not_in_the_sandbox(
     tmp_path: Path, watcher: Watcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-secret")
@@ -42,7 +42,7 @@ async def test_secrets_of_the_environment_stay_outside(
     assert "HANDLOOM_PLAIN=plain" in observation.content
 
 
-async def test_the_working_folder_cannot_replace_the_servers_modules(tmp_path: Path) -> None:
+async def test_workspace_modules_do_not_replace_the_servers(tmp_path: Path) -> None:
     (tmp_path / "runtime").mkdir()
     (tmp_path / "runtime/__init__.py").write_text("raise SystemExit('hijacked')")
     runtime = LocalRuntime(tmp_path)
@@ -50,12 +50,12 @@ async def test_the_working_folder_cannot_replace_the_servers_modules(tmp_path: P
     await runtime.aclose()
 
 
-async def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+async def test_missing_workspace_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailableError, match=r"is not a folder\. Choose another one"):
         await LocalRuntime(tmp_path / "none").start()
 
 
-async def test_a_server_that_does_not_start_is_said(tmp_path: Path) -> None:
+async def test_failed_server_start_is_reported(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailableError, match=r"did not start: .*no plugin is called 'nonsense'"):
         await LocalRuntime(tmp_path, options=("--plugins", "nonsense")).start()
 
@@ -78,7 +78,7 @@ asyncio.run(main())
 """
 
 
-def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_killed_owner_leaves_nothing(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as owner:
         assert owner.stdout is not None
         line = ""
@@ -98,7 +98,7 @@ def test_killing_the_owner_leaves_nothing_behind(tmp_path: Path) -> None:
         *("SSH_PRIVATE_KEY", "APIKEY"),
     ],
 )
-def test_secrets_are_known_by_their_names(name: str) -> None:
+def test_secret_variables_are_recognised_by_name(name: str) -> None:
     assert without_secret_variables({name: "x"}) == {}
 
 
@@ -108,7 +108,7 @@ def test_other_variables_pass(name: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-async def test_a_start_that_is_cancelled_leaves_no_process(tmp_path: Path) -> None:
+async def test_cancelled_start_leaves_no_process(tmp_path: Path) -> None:
     children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     before = set(children.read_text().split())
     runtime = LocalRuntime(tmp_path)
@@ -134,7 +134,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         yield Path(folder)
 
 
-def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, temporary: Path) -> None:
+def test_leftovers_of_a_killed_runtime_are_removed_by_the_next(tmp_path: Path, temporary: Path) -> None:
     environ = {**os.environ, "TMPDIR": str(temporary)}
     command = [sys.executable, "-c", OWNER, str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as owner:
@@ -149,7 +149,7 @@ def test_what_a_killed_runtime_left_is_removed_by_the_next(tmp_path: Path, tempo
     assert not left.exists()
 
 
-def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
+def test_session_folder_is_private(temporary: Path) -> None:
     (temporary / "elsewhere").mkdir(mode=0o700)
     (temporary / f"handloom-{os.geteuid()}").symlink_to(temporary / "elsewhere")
     assert session_parent().parent != temporary
@@ -160,7 +160,7 @@ def test_a_folder_of_ours_is_ours_alone(temporary: Path) -> None:
     assert session_parent().parent == temporary
 
 
-def test_where_every_name_is_taken_one_folder_is_made_and_removed_at_the_end(temporary: Path) -> None:
+def test_one_folder_is_made_if_every_name_is_taken(temporary: Path) -> None:
     code = """
 import os, sys
 from runtime.isolation import confinement
@@ -177,7 +177,7 @@ print(first.path.parent)
     assert not Path(done.stdout.strip()).exists()
 
 
-async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_path: Path, temporary: Path) -> None:
+async def test_unresponsive_foreign_socket_does_not_delay_the_start(tmp_path: Path, temporary: Path) -> None:
     with contextlib.ExitStack() as stack:
         folder = temporary / "handloom-abcdefgh"
         folder.mkdir()
@@ -197,7 +197,7 @@ async def test_a_socket_of_somebody_else_that_never_answers_delays_no_start(tmp_
         assert folder.exists()
 
 
-async def test_what_runs_goes_before_the_server_when_memory_runs_out(tmp_path: Path, watcher: Watcher) -> None:
+async def test_commands_are_killed_before_the_server_when_memory_runs_out(tmp_path: Path, watcher: Watcher) -> None:
     if not Path("/proc/self/oom_score_adj").exists():
         pytest.skip("the system has no such scores")
     runtime = LocalRuntime(tmp_path)

@@ -35,7 +35,7 @@ from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError
         PageShown(4, "http://x/", "T\n", bytes(range(256)), 1280, 720),
     ],
 )
-def test_a_frame_is_one_line_and_comes_back(frame: Frame) -> None:
+def test_frame_is_encoded_as_one_line_and_decoded(frame: Frame) -> None:
     line = protocol.encode_frame(frame)
     assert b"\n" not in line
     assert protocol.decode_line(line) == frame
@@ -46,14 +46,14 @@ def test_terminal_output_is_as_documented() -> None:
     assert line == b'{"frame":"terminal_output","cause":7,"data":"aGk="}'
 
 
-def test_an_observation_is_the_line_with_that_key() -> None:
+def test_line_with_observation_key_is_decoded_as_observation() -> None:
     observation = CmdOutputObservation(command="x", content="a\n\ud800\x00é")
     line = protocol.encode_observation(observation)
     assert b"\n" not in line
     assert protocol.decode_line(line) == observation
 
 
-def test_an_observation_for_a_client_of_v0_has_no_field_that_v0_does_not_know() -> None:
+def test_observation_for_v0_clients_has_only_v0_fields() -> None:
     page = BrowserOutputObservation(content="", url="http://x/", trigger_by_action="browse", look={"words": []})
     ours = json.loads(protocol.encode_observation(page))
     theirs = json.loads(protocol.encode_observation(page, is_for_v0=True))
@@ -61,7 +61,7 @@ def test_an_observation_for_a_client_of_v0_has_no_field_that_v0_does_not_know() 
     assert theirs == ours
 
 
-def test_a_request_carries_action_time_and_id() -> None:
+def test_request_contains_action_timeout_and_id() -> None:
     action = CmdRunAction(command="ls", timeout=3.5)
     assert protocol.decode_request(protocol.encode_request(action, 12)) == (action, 12)
 
@@ -88,7 +88,7 @@ def test_a_request_of_v0_has_no_id() -> None:
         b'{"action": {"action": "think", "id": true}}',
     ],
 )
-def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
+def test_invalid_request_body_is_refused(body: bytes) -> None:
     with pytest.raises(ProtocolError):
         protocol.decode_request(body)
 
@@ -109,25 +109,25 @@ def test_a_body_that_is_no_request_is_refused(body: bytes) -> None:
         b'{"observation": "run", "extras": {}}',
     ],
 )
-def test_a_line_that_is_no_answer_is_refused(line: bytes) -> None:
+def test_invalid_answer_line_is_refused(line: bytes) -> None:
     with pytest.raises(ProtocolError):
         protocol.decode_line(line)
 
 
-def test_an_action_is_not_taken_for_an_answer() -> None:
+def test_action_is_not_accepted_as_answer() -> None:
     with pytest.raises(ProtocolError):
         protocol.decode_observation(event_to_dict(AgentThinkAction()))
 
 
 @pytest.mark.parametrize("size", [1, 3, 100])
-def test_lines_are_put_together_however_they_are_cut(size: int) -> None:
+def test_split_lines_are_reassembled(size: int) -> None:
     data = b"one\n\ntwo\nrest"
     splitter = LineSplitter()
     lines = [line for at in range(0, len(data), size) for line in splitter.feed(data[at : at + size])]
     assert lines == [b"one", b"", b"two"]
 
 
-def test_a_line_without_end_is_refused() -> None:
+def test_endless_line_is_refused() -> None:
     splitter = LineSplitter(limit=10)
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         list(splitter.feed(b"x" * 11))

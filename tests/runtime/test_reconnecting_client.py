@@ -65,9 +65,7 @@ async def said_by(server: Server, command: str) -> str:
         return (await client.execute(run(command), 99, lambda frame: None)).content
 
 
-async def test_wherever_the_link_breaks_an_action_is_done_once_and_heard_of_whole(
-    server: Server, tmp_path: Path, seed: int
-) -> None:
+async def test_action_runs_once_wherever_the_link_breaks(server: Server, tmp_path: Path, seed: int) -> None:
     rng, broken = random.Random(seed), 0
     for trial in range(TRIALS):
         watcher = Watcher()
@@ -86,7 +84,9 @@ async def test_wherever_the_link_breaks_an_action_is_done_once_and_heard_of_whol
     assert broken >= TRIALS / 4
 
 
-async def test_a_cut_is_told_and_the_action_goes_on(server: Server, tmp_path: Path, watcher: Watcher) -> None:
+async def test_broken_connection_is_reported_and_the_action_continues(
+    server: Server, tmp_path: Path, watcher: Watcher
+) -> None:
     async with client_over(server.port) as (client, link):
         running = asyncio.create_task(client.execute(run("mkfifo pipe; echo begun; cat pipe; echo done"), 1, watcher))
         await watcher.sees(b"begun")
@@ -100,7 +100,7 @@ async def test_a_cut_is_told_and_the_action_goes_on(server: Server, tmp_path: Pa
     assert told(watcher) == ["The connection to the sandbox is broken (it was cut); retrying.", BACK.message, ""]
 
 
-async def test_cut_after_cut_no_frame_is_lost_or_told_twice(server: Server, watcher: Watcher) -> None:
+async def test_repeated_cuts_lose_and_repeat_no_frame(server: Server, watcher: Watcher) -> None:
     async with client_over(server.port) as (client, link):
         command = run("for i in $(seq 1 100); do echo $i; sleep 0.01; done")
         running = asyncio.create_task(client.execute(command, 1, watcher))
@@ -113,7 +113,7 @@ async def test_cut_after_cut_no_frame_is_lost_or_told_twice(server: Server, watc
     assert printed(watcher).decode().split() == numbers
 
 
-async def test_a_link_that_drops_everything_in_silence_is_noticed(server: Server, watcher: Watcher) -> None:
+async def test_silently_dropped_connection_is_noticed(server: Server, watcher: Watcher) -> None:
     async with client_over(server.port) as (client, link):
         running = asyncio.create_task(client.execute(run("echo begun; sleep 100"), 1, watcher))
         await watcher.sees(b"begun")
@@ -130,7 +130,7 @@ async def test_a_link_that_drops_everything_in_silence_is_noticed(server: Server
         running.cancel()
 
 
-async def test_a_quiet_command_keeps_its_link(server: Server, watcher: Watcher) -> None:
+async def test_silent_command_keeps_its_connection(server: Server, watcher: Watcher) -> None:
     async with client_over(server.port) as (client, _):
         observation = await client.execute(run(f"sleep {3 * SILENT_S}; echo done"), 1, watcher)
         assert observation.content == "done"
@@ -138,7 +138,7 @@ async def test_a_quiet_command_keeps_its_link(server: Server, watcher: Watcher) 
 
 
 class TestCancelling:
-    async def test_it_returns_at_once_and_interrupts(self, server: Server, watcher: Watcher) -> None:
+    async def test_cancelling_returns_at_once_and_interrupts(self, server: Server, watcher: Watcher) -> None:
         async with client_over(server.port) as (client, _):
             running = asyncio.create_task(client.execute(run("echo begun; sleep 100"), 1, watcher))
             await watcher.sees(b"begun")
@@ -147,7 +147,7 @@ class TestCancelling:
                 await running
             assert (await client.execute(run("echo usable"), 2, watcher)).content == "usable"
 
-    async def test_over_a_broken_link_it_interrupts_once_that_is_back(self, server: Server, watcher: Watcher) -> None:
+    async def test_interrupt_is_sent_when_the_connection_returns(self, server: Server, watcher: Watcher) -> None:
         async with client_over(server.port) as (client, link):
             running = asyncio.create_task(client.execute(run("echo begun; sleep 100"), 1, watcher))
             await watcher.sees(b"begun")
@@ -169,7 +169,7 @@ class TestCancelling:
 
 
 class TestTheEndOfPatience:
-    async def test_it_is_said_and_the_server_interrupts_what_nobody_asks_for(
+    async def test_lost_connection_is_reported_and_the_action_interrupted(
         self, server: Server, watcher: Watcher
     ) -> None:
         async with client_over(server.port, patience_s=0.5) as (client, link):
@@ -181,7 +181,7 @@ class TestTheEndOfPatience:
             async with asyncio.timeout(TIMES.keep_s + 3):
                 assert await said_by(server, "echo usable") == "usable"
 
-    async def test_an_answer_that_was_forgotten_is_not_asked_for_again(self, server: Server, watcher: Watcher) -> None:
+    async def test_deleted_answer_is_not_requested_again(self, server: Server, watcher: Watcher) -> None:
         async with client_over(server.port) as (client, link):
             running = asyncio.create_task(client.execute(run("echo begun; sleep 100"), 1, watcher))
             await watcher.sees(b"begun")
@@ -192,9 +192,7 @@ class TestTheEndOfPatience:
                 await running
 
 
-async def test_another_life_of_the_server_is_noticed_and_nothing_is_done_in_it(
-    tmp_path: Path, watcher: Watcher
-) -> None:
+async def test_restarted_server_is_noticed_and_runs_nothing(tmp_path: Path, watcher: Watcher) -> None:
     async with serving(tmp_path, TIMES) as first, client_over(first.port) as (client, link):
         running = asyncio.create_task(client.execute(run("echo begun; sleep 100; echo x > done"), 1, watcher))
         await watcher.sees(b"begun")
@@ -206,9 +204,7 @@ async def test_another_life_of_the_server_is_noticed_and_nothing_is_done_in_it(
     assert not (tmp_path / "done").exists()
 
 
-async def test_output_that_came_meanwhile_is_skipped_in_part_and_that_is_said(
-    server: Server, tmp_path: Path, watcher: Watcher
-) -> None:
+async def test_skipped_output_of_an_outage_is_reported(server: Server, tmp_path: Path, watcher: Watcher) -> None:
     async with client_over(server.port) as (client, link):
         command = "echo begun; cat pipe; seq 1 500000; touch printed; cat pipe; echo the end"
         await client.execute(run("mkfifo pipe"), 1, Watcher())

@@ -79,7 +79,7 @@ class TestAddress:
             ("http://127.0.0.1.evil.example", "http is not encrypted"),
         ],
     )
-    def test_one_that_is_not_safe_is_refused_without_repeating_a_password(self, url: str, said: str) -> None:
+    def test_unsafe_address_is_refused_without_quoting_a_password(self, url: str, said: str) -> None:
         with pytest.raises(ConfigurationError, match=said) as raised:
             parse_address(url)
         assert CANARY not in str(raised.value)
@@ -87,19 +87,19 @@ class TestAddress:
     @pytest.mark.parametrize(
         "url", ["http://127.0.0.1:1", "http://[::1]:1", "http://localhost:1/", "https://x.example"]
     )
-    def test_loopback_may_do_without_tls(self, url: str) -> None:
+    def test_loopback_needs_no_tls(self, url: str) -> None:
         assert parse_address(url).url == url.rstrip("/")
 
 
 class TestKey:
-    def test_it_comes_from_the_file_or_else_from_the_environment(self, tmp_path: Path) -> None:
+    def test_key_comes_from_the_file_or_the_environment(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
         file.write_text(f"{KEY}\n")
         file.chmod(0o600)
         assert read_key({"NAME": "other"}, "NAME", file) == KEY
         assert read_key({"NAME": KEY}, "NAME", None) == KEY
 
-    def test_what_is_wrong_with_it_is_said_without_saying_it(self, tmp_path: Path) -> None:
+    def test_invalid_key_is_reported_without_quoting_it(self, tmp_path: Path) -> None:
         file = tmp_path / "key"
 
         def said(content: str | bytes, mode: int = 0o600) -> str:
@@ -120,7 +120,7 @@ class TestKey:
         with pytest.raises(ConfigurationError, match=r"has no key\. .* into the environment variable NAME"):
             read_key({}, "NAME", None)
 
-    async def test_it_is_in_no_message_no_log_and_no_frame(
+    async def test_key_is_in_no_message_log_or_frame(
         self, tmp_path: Path, watcher: Watcher, caplog: pytest.LogCaptureFixture
     ) -> None:
         caplog.set_level(logging.DEBUG)
@@ -149,13 +149,13 @@ class TestKey:
 
 
 class TestWhoAnswers:
-    async def test_nobody(self) -> None:
+    async def test_unreachable_server_is_reported(self) -> None:
         assert await refusal(NOWHERE) == (
             f"Nothing answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
             "remote.url."
         )
 
-    async def test_somebody_with_another_key(self, process: Process) -> None:
+    async def test_wrong_key_is_reported(self, process: Process) -> None:
         process.start(where=("--port", "0"))
         assert "has another key" in await refusal(process.ready().split()[1], "wrong" * 10)
 
@@ -170,7 +170,9 @@ class TestWhoAnswers:
             (307, {"Location": "http://127.0.0.1:1/elsewhere"}, "must not get the key"),
         ],
     )
-    async def test_somebody_else(self, status: int, headers: dict[str, str], said: str) -> None:
+    async def test_certificate_of_another_host_is_refused(
+        self, status: int, headers: dict[str, str], said: str
+    ) -> None:
         async def answer(request: web.Request) -> web.Response:
             return web.json_response({}, status=status, headers=headers)
 
@@ -179,7 +181,7 @@ class TestWhoAnswers:
         async with listening(app) as port:
             assert said in await refusal(f"http://127.0.0.1:{port}")
 
-    async def test_somebody_who_speaks_something_else(self) -> None:
+    async def test_other_protocol_is_reported(self) -> None:
         async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             writer.write(b"220 mail.example\r\n")
             writer.close()
@@ -202,27 +204,31 @@ class TestCertificates:
         process.start("--tls-cert", str(signed.certificate), "--tls-key", str(signed.key), where=("--port", "0"))
         return process.ready().split()[1]
 
-    async def test_one_that_is_believed(self, process: Process, authority: Authority, watcher: Watcher) -> None:
+    async def test_trusted_certificate_is_accepted(
+        self, process: Process, authority: Authority, watcher: Watcher
+    ) -> None:
         url = self.secure(process, authority, "IP:127.0.0.1")
         async with at(url, ca_file=authority.certificate) as runtime:
             await runtime.start()
             assert (await runtime.execute(run("echo hi"), 1, watcher)).content == "hi"
             assert runtime.working_dir == str(process.folder)
 
-    async def test_of_an_authority_that_nobody_knows(self, process: Process, authority: Authority) -> None:
+    async def test_certificate_of_an_unknown_authority_is_refused(self, process: Process, authority: Authority) -> None:
         said = await refusal(self.secure(process, authority, "IP:127.0.0.1"))
         assert said.startswith("The certificate of 127.0.0.1 is not trusted: unable to get local issuer certificate.")
         assert "Set remote.ca_file to the file of its authority" in said
 
-    async def test_of_another_authority(self, process: Process, authority: Authority, tmp_path: Path) -> None:
+    async def test_certificate_of_another_authority_is_refused(
+        self, process: Process, authority: Authority, tmp_path: Path
+    ) -> None:
         other = Authority(tmp_path / "other").certificate
         assert "is not trusted" in await refusal(self.secure(process, authority, "IP:127.0.0.1"), ca_file=other)
 
-    async def test_of_another_name(self, process: Process, authority: Authority) -> None:
+    async def test_certificate_for_another_name_is_refused(self, process: Process, authority: Authority) -> None:
         said = await refusal(self.secure(process, authority, "DNS:other.example"), ca_file=authority.certificate)
         assert "IP address mismatch" in said
 
-    async def test_that_has_expired(self, process: Process, authority: Authority) -> None:
+    async def test_expired_certificate_is_refused(self, process: Process, authority: Authority) -> None:
         url = self.secure(process, authority, "IP:127.0.0.1", days=-1)
         assert "certificate has expired" in await refusal(url, ca_file=authority.certificate)
 
@@ -243,9 +249,7 @@ class TestWhoseItIs:
         async with at(first.url) as second:
             await second.start()
 
-    async def test_a_conversation_finds_its_shell_and_its_jobs_again_after_a_crash(
-        self, tmp_path: Path, watcher: Watcher
-    ) -> None:
+    async def test_conversation_finds_its_shell_and_jobs_after_a_crash(self, tmp_path: Path, watcher: Watcher) -> None:
         first = RemoteHere(tmp_path)
         first.keep(tmp_path / "kept")
         await first.start()
@@ -258,9 +262,7 @@ class TestWhoseItIs:
             assert [job.command for job in await again.jobs()] == ["sleep 4322"]
         assert (tmp_path / "kept/owner").stat().st_mode & 0o077 == 0
 
-    async def test_a_link_that_was_broken_at_rest_leads_to_the_same_shell(
-        self, tmp_path: Path, watcher: Watcher
-    ) -> None:
+    async def test_connection_broken_while_idle_resumes_the_same_shell(self, tmp_path: Path, watcher: Watcher) -> None:
         server = RemoteHere(tmp_path)
         await server.start()
         await server._release()
@@ -271,7 +273,7 @@ class TestWhoseItIs:
             await runtime.start()
             assert (await runtime.execute(run("echo $kept"), 2, watcher)).content == "1"
 
-    async def test_a_server_that_was_started_again_begins_anew(self, tmp_path: Path, watcher: Watcher) -> None:
+    async def test_restarted_server_is_a_new_session(self, tmp_path: Path, watcher: Watcher) -> None:
         runtime = RemoteHere(tmp_path)
         await runtime.start()
         await runtime.execute(run("kept=1"), 1, watcher)

@@ -62,36 +62,36 @@ async def sandbox(process: Process) -> AsyncIterator[Sandbox]:
 
 @pytest.mark.mount
 class TestDisk:
-    async def test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on(self, sandbox: Sandbox) -> None:
+    async def test_command_that_fills_the_disk_is_ended_and_the_conversation_continues(self, sandbox: Sandbox) -> None:
         filled = await sandbox.run("head -c 50M /dev/zero > large; sleep 15")
         assert DISK_TOLD in filled.metadata.suffix
         after = await sandbox.run("stat -c %s large; sleep 1; rm large; echo still here")
         assert after.content.endswith("still here")
         assert DISK_TOLD not in after.metadata.suffix
 
-    async def test_what_a_command_left_running_is_ended_and_told_with_the_next_one(self, sandbox: Sandbox) -> None:
+    async def test_job_that_fills_the_disk_is_ended_and_reported_with_the_next_command(self, sandbox: Sandbox) -> None:
         fill = "setsid sh -c 'head -c 50M /dev/zero > large; sleep 61'"
         assert DISK_TOLD not in (await sandbox.run(f"{fill} &")).metadata.suffix
         await sandbox.ends("sleep 61")
         assert DISK_TOLD in (await sandbox.run("true")).metadata.suffix
 
-    async def test_a_shell_that_fills_it_by_itself_is_replaced(self, sandbox: Sandbox) -> None:
+    async def test_shell_that_fills_the_disk_is_replaced(self, sandbox: Sandbox) -> None:
         forever = "printf -v line '%1000000s' x; while :; do echo \"$line\" >> large; done"
         assert DISK_TOLD in (await sandbox.run(forever)).metadata.suffix
         assert (await sandbox.run("rm large; echo still here")).content.endswith("still here")
 
-    async def test_a_kernel_that_fills_it_is_ended(self, sandbox: Sandbox) -> None:
+    async def test_kernel_that_fills_the_disk_is_ended(self, sandbox: Sandbox) -> None:
         code = "import time\nwith open('large', 'wb') as f:\n  f.write(bytes(50_000_000)); f.flush(); time.sleep(15)"
         assert DISK_TOLD in await sandbox.cell(code)
         assert "still here" in await sandbox.cell("import os; os.remove('large'); print('still here')")
 
-    async def test_a_command_that_takes_all_files_is_ended(self, sandbox: Sandbox) -> None:
+    async def test_command_that_uses_all_inodes_is_ended(self, sandbox: Sandbox) -> None:
         many = f"{sys.executable} -c 'import time; [open(str(n), \"w\") for n in range(3985)]; time.sleep(15)'"
         told = (await sandbox.run(f"ulimit -n 4096; mkdir f; cd f; {many}")).metadata.suffix
         assert FILES_TOLD in told
         assert (await sandbox.run("cd ..; rm -r f; echo still here")).content.endswith("still here")
 
-    async def test_a_disk_that_was_full_before_lets_a_command_tidy_up(self, sandbox: Sandbox) -> None:
+    async def test_command_can_free_space_on_a_full_disk(self, sandbox: Sandbox) -> None:
         await sandbox.run("head -c 44M /dev/zero > large; sleep 15")
         tidied = await sandbox.run("sleep 2; echo x > small; rm large")
         assert DISK_TOLD not in tidied.metadata.suffix
@@ -99,7 +99,7 @@ class TestDisk:
 
 
 class TestMemory:
-    async def test_without_walls_the_server_tells_of_its_own_group(self, tmp_path: Path) -> None:
+    async def test_server_reports_its_own_group_without_isolation(self, tmp_path: Path) -> None:
         limits = Limits(memory_bytes=256 * MB)
         group = ControlGroup("handloom-test-probe-open", limits)
         try:
@@ -120,13 +120,13 @@ class TestMemory:
             await runtime.aclose()
 
 
-def test_a_line_of_ours_stands_behind_what_was_observed() -> None:
+def test_note_is_appended_to_the_observation() -> None:
     assert with_note(FileReadObservation(content="x", path="f"), "").content == "x"
     assert with_note(FileReadObservation(content="x", path="f"), "Short.").content == "x\n[Short.]"
     assert with_note(CmdOutputObservation(content="x", command="c"), "Short.").metadata.suffix == "\n[Short.]"
 
 
-def test_an_account_without_kills_or_of_another_shape_is_read() -> None:
+def test_usage_without_kills_or_with_unknown_fields_is_parsed() -> None:
     sandbox = {"processes": 1, "memory": 2, "cpu_seconds": 3}
     info = {"sandbox": sandbox, "resources": {"disk": {"free": 4}}, "uptime": 5}
     assert usage_of(info).oom_kills == 0

@@ -145,7 +145,7 @@ async def draws(page: Page) -> None:
 
 
 @pytest.mark.browser
-async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
+async def test_task_is_typed_answered_copied_and_survives_a_reload(
     served: Served, browser: Browser, handloom: Handloom
 ) -> None:
     screen = await opened(browser, served.address)
@@ -184,7 +184,7 @@ async def test_a_task_is_typed_answered_copied_and_there_after_a_reload(
 
 
 @pytest.mark.browser
-async def test_who_opens_it_elsewhere_has_it_there(served: Served, browser: Browser) -> None:
+async def test_second_viewer_takes_over(served: Served, browser: Browser) -> None:
     first = await opened(browser, served.address)
     await first.shows("waiting for you")
     second = await opened(browser, served.address)
@@ -198,14 +198,14 @@ async def test_who_opens_it_elsewhere_has_it_there(served: Served, browser: Brow
 
 
 @pytest.mark.browser
-async def test_without_its_token_a_page_has_nothing_in_it(served: Served, browser: Browser) -> None:
+async def test_page_without_token_is_empty(served: Served, browser: Browser) -> None:
     screen = await opened(browser, served.address.partition("#")[0])
     await words_of(screen.page, "not complete")
     assert (screen.text, served.children()) == ("", [])
 
 
 @pytest.mark.browser
-async def test_a_paste_is_one_paste_and_sends_nothing(served: Served, browser: Browser, handloom: Handloom) -> None:
+async def test_paste_is_one_paste_and_is_not_sent(served: Served, browser: Browser, handloom: Handloom) -> None:
     screen = await opened(browser, served.address)
     await screen.shows("waiting for you")
     await screen.page.evaluate("text => navigator.clipboard.writeText(text)", "first 你好\nsecond\n")
@@ -262,7 +262,7 @@ async def at_work(browser: Browser, server: Served, handloom: Handloom) -> tuple
 
 
 @pytest.mark.browser
-async def test_its_end_takes_everything_along_and_the_page_comes_back_with_it(
+async def test_restarted_server_reconnects_the_page(
     kept: Callable[[], Served], browser: Browser, handloom: Handloom
 ) -> None:
     first = kept()
@@ -286,7 +286,7 @@ async def test_its_end_takes_everything_along_and_the_page_comes_back_with_it(
 SLOW = "echo x >> starts; trap 'read -r < go; exit' TERM; echo up; while :; do sleep 600 & wait; done"
 
 
-async def test_who_comes_while_it_ends_is_told_so_and_begins_nothing(
+async def test_viewer_that_connects_while_the_server_ends_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -308,7 +308,7 @@ async def test_who_comes_while_it_ends_is_told_so_and_begins_nothing(
 
 
 @pytest.mark.browser
-async def test_a_server_that_is_killed_leaves_no_workspace_behind(
+async def test_killed_server_leaves_no_workspace(
     kept: Callable[[], Served], browser: Browser, handloom: Handloom
 ) -> None:
     first = kept()
@@ -326,7 +326,7 @@ async def test_a_server_that_is_killed_leaves_no_workspace_behind(
 
 
 @pytest.mark.browser
-async def test_a_tab_that_is_closed_changes_nothing_and_another_finds_the_same_screen(
+async def test_new_tab_shows_the_screen_of_a_closed_tab(
     kept: Callable[[], Served], browser: Browser, handloom: Handloom
 ) -> None:
     server = kept()
@@ -340,7 +340,7 @@ async def test_a_tab_that_is_closed_changes_nothing_and_another_finds_the_same_s
 
 
 @pytest.mark.browser
-async def test_a_page_of_another_server_says_so_and_stays(served: Served, browser: Browser) -> None:
+async def test_page_of_another_server_says_so(served: Served, browser: Browser) -> None:
     screen = await opened(browser, served.address.partition("#")[0] + "#" + "x" * 43)
     await words_of(screen.page, "Another server is here than the one of this page.")
     assert (screen.text, served.children()) == ("", [])
@@ -358,7 +358,7 @@ async def clipboard(page: Page) -> str:
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "[::1]:{port}", "localhost.evil.example:{port}"])
-async def test_a_name_of_others_that_points_here_is_refused(served: Served, host: str) -> None:
+async def test_foreign_host_name_that_resolves_here_is_refused(served: Served, host: str) -> None:
     port = served.host.partition(":")[2]
     async with aiohttp.ClientSession() as client:
         asked = await client.get(f"http://{served.host}/", headers={"Host": host.format(port=port)})
@@ -366,7 +366,7 @@ async def test_a_name_of_others_that_points_here_is_refused(served: Served, host
         assert "<html" not in await asked.text()
 
 
-async def test_a_name_of_others_gets_no_socket_whatever_else_it_has(served: Served) -> None:
+async def test_foreign_host_gets_no_websocket(served: Served) -> None:
     headers = {"Host": "evil.example", "Origin": "http://evil.example"}
     async with aiohttp.ClientSession() as client:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
@@ -384,7 +384,7 @@ async def closed_with(served: Served, token: str, origin: str | None) -> int | N
         return socket.close_code if message.type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED) else None
 
 
-async def test_the_socket_wants_the_token_and_our_own_page(served: Served) -> None:
+async def test_websocket_requires_token_and_origin(served: Served) -> None:
     ours = f"http://{served.host}"
     assert await closed_with(served, "x" * 43, ours) == REFUSED
     assert await closed_with(served, served.token[:-1], ours) == REFUSED
@@ -395,7 +395,7 @@ async def test_the_socket_wants_the_token_and_our_own_page(served: Served) -> No
     assert await closed_with(served, served.token, ours) is None
 
 
-async def test_it_listens_on_loopback_alone_and_says_what_a_browser_has_to_hold_a_page_to(served: Served) -> None:
+async def test_server_listens_on_loopback_with_security_headers(served: Served) -> None:
     listening = Path(f"/proc/{served.process.pid}/net/tcp")
     port = int(served.host.partition(":")[2])
     if listening.exists():
@@ -425,7 +425,7 @@ NO_MESSAGES = (
 )  # fmt: skip
 
 
-async def test_what_a_page_says_that_is_no_message_is_ignored(served: Served) -> None:
+async def test_invalid_messages_of_the_page_are_ignored(served: Served) -> None:
     ours = {"Origin": f"http://{served.host}"}
     async with aiohttp.ClientSession() as client:
         address = f"http://{served.host}/ws/{served.token}?width=99999999&height=-1"
@@ -442,13 +442,13 @@ async def test_what_a_page_says_that_is_no_message_is_ignored(served: Served) ->
 # -- the command -----------------------------------------------------------------------------------------------------
 
 
-def test_a_port_that_is_taken_is_told(served: Served, handloom: Handloom) -> None:
+def test_taken_port_is_reported(served: Served, handloom: Handloom) -> None:
     done = handloom("serve", "--port", served.host.partition(":")[2])
     assert (done.status, done.out) == (2, "")
     assert "Address already in use. Choose another port: handloom serve --port N" in done.err
 
 
-def test_a_token_is_kept_where_the_user_wants_it_and_only_for_himself(handloom: Handloom, tmp_path: Path) -> None:
+def test_token_file_is_created_private_and_reused(handloom: Handloom, tmp_path: Path) -> None:
     file = tmp_path / "token"
     first = Served(handloom, "--model", "demo", "--token-file", str(file))
     assert first.end() == 0
@@ -465,7 +465,7 @@ def test_a_token_is_kept_where_the_user_wants_it_and_only_for_himself(handloom: 
     assert (done.status, "Cannot use" in done.err) == (2, True)
 
 
-def test_the_token_stands_in_nobody_elses_sight(served: Served, handloom: Handloom) -> None:
+def test_token_is_not_in_the_process_list(served: Served, handloom: Handloom) -> None:
     listed = subprocess.run(["ps", "-Aww", "-o", "args="], capture_output=True, text=True, check=True).stdout
     assert served.token not in listed
     assert served.end() == 0

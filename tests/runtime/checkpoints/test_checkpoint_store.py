@@ -134,7 +134,7 @@ def begin_repository(folder: Path, chance: random.Random) -> None:
 
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 2**32), sizes=st.tuples(st.integers(0, 12), st.integers(0, 12)))
-def test_after_any_changes_the_tree_is_the_same_again(
+def test_restore_reproduces_the_tree_after_any_changes(
     tmp_path_factory: pytest.TempPathFactory, seed: int, sizes: tuple[int, int]
 ) -> None:
     place, chance = Place(tmp_path_factory.mktemp("any")), random.Random(seed)
@@ -158,7 +158,7 @@ def test_after_any_changes_the_tree_is_the_same_again(
     asyncio.run(trial())
 
 
-async def test_what_changed_is_told_by_file_with_its_lines(place: Place) -> None:
+async def test_changes_are_listed_by_file_with_line_counts(place: Place) -> None:
     store = place.store()
     place.write("changed", "one\ntwo\n")
     place.write("gone")
@@ -178,7 +178,7 @@ async def test_what_changed_is_told_by_file_with_its_lines(place: Place) -> None
     assert (one.files, one.changed, two.files, two.changed) == (3, 3, 3, 4)
 
 
-async def test_only_the_paths_that_are_named_are_restored(place: Place) -> None:
+async def test_only_named_paths_are_restored(place: Place) -> None:
     store = place.store()
     place.write("a", "1")
     place.write("b", "1")
@@ -189,7 +189,7 @@ async def test_only_the_paths_that_are_named_are_restored(place: Place) -> None:
     assert place.tree == {"a": ("file", b"1"), "b": ("file", b"2")}
 
 
-async def test_nothing_new_is_the_same_checkpoint_also_while_others_use_the_workspace(place: Place) -> None:
+async def test_unchanged_workspace_gives_the_same_checkpoint(place: Place) -> None:
     mine, other = place.store("one"), place.store("other")
     place.write("a")
     first = await mine.take("1")
@@ -202,7 +202,7 @@ async def test_nothing_new_is_the_same_checkpoint_also_while_others_use_the_work
     assert [kept.label for kept in await mine.list()] == ["1", "4"]
 
 
-async def test_a_program_keeps_its_right_to_be_run_and_others_their_rights(place: Place) -> None:
+async def test_restore_preserves_file_permissions(place: Place) -> None:
     store = place.store()
     place.write("program").chmod(0o750)
     place.write("private").chmod(0o600)
@@ -217,7 +217,7 @@ async def test_a_program_keeps_its_right_to_be_run_and_others_their_rights(place
 # -- what is in none ---------------------------------------------------------------------------------------------------
 
 
-async def test_ignored_files_are_left_alone_in_both_directions(place: Place) -> None:
+async def test_ignored_files_are_neither_saved_nor_removed(place: Place) -> None:
     store = place.store()
     place.write(".gitignore", "build/\n")
     place.write("build/out", "precious")
@@ -230,7 +230,7 @@ async def test_ignored_files_are_left_alone_in_both_directions(place: Place) -> 
     assert place.tree["build/out"] == ("file", b"precious")
 
 
-async def test_a_file_that_is_ignored_later_is_still_kept(place: Place) -> None:
+async def test_tracked_file_that_becomes_ignored_is_still_saved(place: Place) -> None:
     store = place.store()
     place.write("notes", "1")
     await store.take("1")
@@ -242,7 +242,7 @@ async def test_a_file_that_is_ignored_later_is_still_kept(place: Place) -> None:
     assert place.tree["notes"] == ("file", b"2")
 
 
-async def test_large_and_special_files_are_named_and_left_alone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_large_and_special_files_are_skipped_and_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_store, "MAX_FILE_BYTES", 1024 * 1024)
     store = place.store()
     place.write("a", "1")
@@ -261,7 +261,7 @@ async def test_large_and_special_files_are_named_and_left_alone(place: Place, mo
     assert (place.workspace / "pipe").exists()
 
 
-async def test_what_stands_in_the_way_and_is_in_none_gets_another_name(place: Place) -> None:
+async def test_obstacle_in_no_checkpoint_is_renamed(place: Place) -> None:
     store = place.store()
     place.write("thing", "a file")
     place.write(".gitignore", "*.log\n")
@@ -275,12 +275,12 @@ async def test_what_stands_in_the_way_and_is_in_none_gets_another_name(place: Pl
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-async def test_a_file_that_may_not_be_read_is_named(place: Place) -> None:
+async def test_unreadable_file_is_reported_as_skipped(place: Place) -> None:
     place.write("secret").chmod(0)
     assert (await place.store().take("1")).skipped == ("secret: permission denied",)
 
 
-async def test_repositories_in_it_are_kept_as_files_and_their_git_is_not_touched(place: Place) -> None:
+async def test_nested_repositories_are_saved_without_their_git_folder(place: Place) -> None:
     store = place.store()
     for name in (".", "inner", "inner/deeper"):
         subprocess.run(["git", "init", "--quiet", str(place.workspace / name)], check=True)
@@ -299,7 +299,7 @@ async def test_repositories_in_it_are_kept_as_files_and_their_git_is_not_touched
     assert git_files() == before
 
 
-async def test_a_file_that_becomes_a_repository_is_kept_both_ways(place: Place) -> None:
+async def test_file_replaced_by_a_repository_is_restored_both_ways(place: Place) -> None:
     store = place.store()
     place.write("thing", "a file")
     one, before = await store.take("1"), place.tree
@@ -311,7 +311,7 @@ async def test_a_file_that_becomes_a_repository_is_kept_both_ways(place: Place) 
     assert place.tree == before
 
 
-async def test_the_home_of_handloom_in_the_workspace_is_in_none(tmp_path: Path) -> None:
+async def test_home_in_the_workspace_is_not_saved(tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     home = workspace / "my [home]"
     home.mkdir(parents=True)
@@ -322,7 +322,7 @@ async def test_the_home_of_handloom_in_the_workspace_is_in_none(tmp_path: Path) 
     assert await store.take("2") == (await store.list())[0]
 
 
-async def test_attributes_change_no_byte_and_hide_no_change(place: Place) -> None:
+async def test_git_attributes_change_no_bytes(place: Place) -> None:
     store = place.store()
     place.write(".gitattributes", "* text eol=crlf ident\n")
     place.write("a", "$Id$\nline\r\n")
@@ -337,7 +337,7 @@ async def test_attributes_change_no_byte_and_hide_no_change(place: Place) -> Non
 
 
 @pytest.mark.parametrize("kind", KINDS)
-async def test_a_hostile_repository_carries_out_nothing(tmp_path: Path, kind: str) -> None:
+async def test_hostile_repository_runs_nothing(tmp_path: Path, kind: str) -> None:
     place = Place(tmp_path)
     (tmp_path / "marks").mkdir()
     traps = Traps(place.workspace, tmp_path / "marks")
@@ -353,16 +353,14 @@ async def test_a_hostile_repository_carries_out_nothing(tmp_path: Path, kind: st
     assert traps.sprung() == []
 
 
-async def test_a_workspace_that_is_too_large_is_refused_before_it_is_read(
-    place: Place, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_too_large_workspace_is_refused_before_it_is_read(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint_store, "MAX_NEW_BYTES", 100)
     place.write("a", b"x" * 101)
     with pytest.raises(CheckpointError, match=r"too large for checkpoints: 1 files .* \.gitignore"):
         await place.store().take("1")
 
 
-async def test_without_git_that_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_missing_git_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(place.home))
     with pytest.raises(CheckpointError, match="Install git to use checkpoints"):
         await place.store().take("1")
@@ -374,7 +372,7 @@ async def test_an_unknown_checkpoint_is_refused(place: Place, id: str) -> None:
         await place.store().restore(id)
 
 
-async def test_a_restore_that_cannot_be_finished_is_taken_back(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_restore_is_undone(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store = place.store()
     for name in ("a", "b", "deep/c"):
         place.write(name, "1")
@@ -398,7 +396,7 @@ async def test_a_restore_that_cannot_be_finished_is_taken_back(place: Place, mon
     assert not [path for path in os.listdir(place.workspace) if path.startswith(".handloom")]
 
 
-async def test_a_restore_that_cannot_be_taken_back_says_so(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_failed_undo_of_a_restore_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     store = place.store()
     place.write("a", "1")
     place.write("b", "1")
@@ -425,7 +423,7 @@ async def test_a_restore_that_cannot_be_taken_back_says_so(place: Place, monkeyp
     assert place.tree == {"a": ("file", b"2"), "b": ("file", b"2")}
 
 
-async def test_a_cancelled_take_leaves_the_store_as_it_was(place: Place) -> None:
+async def test_cancelled_checkpoint_leaves_the_store_unchanged(place: Place) -> None:
     store = place.store()
     place.write("a")
     first = await store.take("1")
@@ -444,7 +442,7 @@ async def test_a_cancelled_take_leaves_the_store_as_it_was(place: Place) -> None
 # -- what is forgotten -------------------------------------------------------------------------------------------------
 
 
-async def test_the_oldest_are_forgotten_first_and_the_newest_never(place: Place) -> None:
+async def test_prune_deletes_the_oldest_and_keeps_the_newest(place: Place) -> None:
     store = place.store()
     for number in range(4):
         place.write("a", os.urandom(100_000))
@@ -459,7 +457,7 @@ async def test_the_oldest_are_forgotten_first_and_the_newest_never(place: Place)
     assert len(place.tree["a"][1]) == 100_000
 
 
-async def test_a_conversation_that_is_deleted_takes_only_its_own_along(place: Place) -> None:
+async def test_deleting_a_conversation_deletes_only_its_checkpoints(place: Place) -> None:
     one, other = place.store("one"), place.store("other")
     place.write("a", "1")
     mine = await one.take("1")
@@ -474,7 +472,7 @@ async def test_a_conversation_that_is_deleted_takes_only_its_own_along(place: Pl
     assert not checkpoint_store.is_kept(place.home, str(place.workspace))
 
 
-async def test_a_lock_that_was_left_alone_goes_with_the_next_that_is_deleted(place: Place) -> None:
+async def test_leftover_lock_is_removed_with_the_next_deletion(place: Place) -> None:
     await place.store().take("1")
     (lock,) = (place.home / checkpoint_store.FOLDER).glob("*.lock")
     await place.store().delete()
@@ -484,7 +482,7 @@ async def test_a_lock_that_was_left_alone_goes_with_the_next_that_is_deleted(pla
     assert list((place.home / checkpoint_store.FOLDER).iterdir()) == []
 
 
-async def test_whoever_waits_for_a_lock_that_goes_waits_for_the_one_that_took_its_place(place: Place) -> None:
+async def test_waiting_for_a_removed_lock_waits_for_its_replacement(place: Place) -> None:
     await place.store().take("1")
     (path,) = (place.home / checkpoint_store.FOLDER).glob("*.lock")
     place.write("a", "2")
@@ -509,7 +507,7 @@ async def waited_for(fd: int) -> None:
             pass
 
 
-async def test_any_number_may_take_and_delete_at_the_same_time(place: Place) -> None:
+async def test_concurrent_takes_and_deletes(place: Place) -> None:
     place.write("a", "1")
 
     async def come_and_go(name: str) -> None:

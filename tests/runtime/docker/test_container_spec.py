@@ -8,7 +8,7 @@ from runtime.docker.container_spec import ContainerOptions, ContainerSpec
 from runtime.isolation.cgroups import Limits
 
 
-def test_a_container_gets_no_capability_no_network_and_no_root_that_can_be_written(tmp_path: Path) -> None:
+def test_container_has_no_capabilities_no_network_and_a_read_only_root(tmp_path: Path) -> None:
     limits = Limits(memory_bytes=2**30, processes=256)
     asked = ContainerSpec("image", tmp_path, (1000, 1000), ContainerOptions(), limits).parameters("a", "home", tmp_path)
     expected = {

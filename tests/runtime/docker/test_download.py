@@ -83,25 +83,25 @@ class TestWhatChanged:
         assert files(workspace) == {"notes": "more\n", "a/b/new": "new\n"}
         assert (sorted(told.written), told.removed, told.messages()) == (["a/b/new", "notes"], ["src/main.py"], [])
 
-    def test_what_is_the_same_is_not_touched(self, workspace: Path) -> None:
+    def test_unchanged_files_are_not_touched(self, workspace: Path) -> None:
         before = (workspace / "notes").stat()
         told = brought(workspace)
         assert (workspace / "notes").stat() == before
         assert told.written == told.removed == []
         assert told.in_sync == packed(workspace)[0].files
 
-    def test_another_name_of_a_file_comes_as_a_file(self, workspace: Path) -> None:
+    def test_hard_link_is_copied_as_a_file(self, workspace: Path) -> None:
         brought(workspace, entry("work/one", b"content"), entry("work/two", kind=tarfile.LNKTYPE, linkname="work/one"))
         assert (workspace / "two").read_text() == "content"
 
-    def test_names_that_are_no_text_come_back_as_they_were(self, workspace: Path) -> None:
+    def test_undecodable_names_round_trip(self, workspace: Path) -> None:
         name = b"caf\xe9".decode("utf-8", "surrogateescape")
         brought(workspace, entry(f"work/{name}", b"x"))
         assert (workspace / name).read_bytes() == b"x"
 
 
 class TestWhatTheUserChanged:
-    def test_it_stays_and_the_other_is_put_beside(self, workspace: Path) -> None:
+    def test_conflicting_file_is_kept_and_the_other_version_added(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")
         told = brought(workspace, entry("work/notes", b"theirs\n"), known=known)
@@ -114,13 +114,13 @@ class TestWhatTheUserChanged:
         again = brought(workspace, entry("work/notes", b"theirs\n"), known=Upload())
         assert (again.conflicts, files(workspace)[f"notes{SUFFIX}"]) == ([], "theirs\n")
 
-    def test_what_he_removed_and_the_sandbox_changed_is_put_beside(self, workspace: Path) -> None:
+    def test_file_removed_by_the_user_and_changed_in_the_sandbox_gets_a_suffix(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").unlink()
         brought(workspace, entry("work/notes", b"theirs\n"), known=known)
         assert files(workspace) == {f"notes{SUFFIX}": "theirs\n", "src/main.py": "print()\n"}
 
-    def test_what_he_changed_and_the_sandbox_removed_stays(self, workspace: Path) -> None:
+    def test_file_changed_by_the_user_and_removed_in_the_sandbox_stays(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")
         apply_download(
@@ -128,13 +128,13 @@ class TestWhatTheUserChanged:
         )
         assert files(workspace)["notes"] == "changed by me\n"
 
-    def test_one_that_he_made_is_not_written_over(self, workspace: Path) -> None:
+    def test_file_created_by_the_user_is_not_overwritten(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "new").write_text("mine\n")
         brought(workspace, entry("work/new", b"theirs\n"), known=known)
         assert (files(workspace)["new"], files(workspace)[f"new{SUFFIX}"]) == ("mine\n", "theirs\n")
 
-    def test_what_both_made_alike_is_one_file(self, workspace: Path) -> None:
+    def test_identical_new_files_are_merged(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "new").write_text("same\n")
         told = brought(workspace, entry("work/new", b"same\n"), known=known)
@@ -147,7 +147,7 @@ class TestArchivesThatAreRefused:
         "name",
         ["work/../../evil", "/work/evil", "work/./evil", "../evil", "elsewhere/evil", "work//evil", "work"],
     )
-    def test_names_that_do_not_stay_beneath(self, workspace: Path, name: str) -> None:
+    def test_names_outside_the_workspace_are_refused(self, workspace: Path, name: str) -> None:
         before = files(workspace.parent)
         with pytest.raises(ArchiveError):
             brought(workspace, entry(name, b"x"))
@@ -158,7 +158,7 @@ class TestArchivesThatAreRefused:
         with pytest.raises(ArchiveError, match="twice"):
             brought(workspace, entry("work/x", b"1"), entry("work/x", b"2"))
 
-    def test_one_that_breaks_off_changes_nothing(self, workspace: Path) -> None:
+    def test_truncated_archive_changes_nothing(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         coming = archive_of(workspace.parent, entry("work/notes", b"x" * 5000), entry("work/b", b"y" * 5000))
         for size in (100, 512, 600, 3000, 5632, 8000, 11_264, 11_776):
@@ -179,13 +179,13 @@ class TestArchivesThatAreRefused:
             (tarfile.FIFOTYPE, ""),
         ],
     )
-    def test_what_is_no_file_does_not_come_and_is_named(self, workspace: Path, kind: bytes, linkname: str) -> None:
+    def test_special_files_are_not_copied_and_are_reported(self, workspace: Path, kind: bytes, linkname: str) -> None:
         told = brought(workspace, entry("work/evil", kind=kind, linkname=linkname))
         assert told.special == ["evil"]
         assert not told.is_complete
         assert files(workspace) == {"notes": "mine\n", "src/main.py": "print()\n"}
 
-    def test_a_link_in_the_way_leads_nowhere(self, workspace: Path) -> None:
+    def test_link_in_the_target_path_is_not_followed(self, workspace: Path) -> None:
         outside = workspace.parent / "outside"
         outside.mkdir()
         (workspace / "way").symlink_to(outside)
@@ -206,30 +206,30 @@ class TestArchivesThatAreRefused:
             *("deep/.git", ".git"),
         ],
     )
-    def test_what_programs_of_the_user_carry_out_does_not_come(self, workspace: Path, path: str) -> None:
+    def test_files_that_user_programs_execute_are_not_copied(self, workspace: Path, path: str) -> None:
         told = brought(workspace, entry(f"work/{path}", b"evil"))
         assert told.refused == [path]
         assert not (workspace / path).exists()
 
-    def test_it_is_not_removed_either(self, workspace: Path) -> None:
+    def test_denied_file_cannot_be_removed(self, workspace: Path) -> None:
         (workspace / ".envrc").write_text("mine")
         known = packed(workspace)[0]
         apply_download(archive_of(workspace.parent), TOP, workspace, known, NAMES)
         assert files(workspace) == {".envrc": "mine"}
 
     @pytest.mark.parametrize("path", [".git/HEAD", ".git/refs/heads/main", ".git/objects/ab/cd", ".git/logs/HEAD"])
-    def test_of_a_repository_commits_do(self, workspace: Path, path: str) -> None:
+    def test_commits_are_copied_back(self, workspace: Path, path: str) -> None:
         brought(workspace, entry(f"work/{path}", b"x"))
         assert (workspace / path).read_text() == "x"
 
-    def test_caches_are_left_where_they_are(self, workspace: Path) -> None:
+    def test_caches_are_not_downloaded(self, workspace: Path) -> None:
         tag = entry("work/target/CACHEDIR.TAG", b"x")
         told = brought(workspace, entry("work/node_modules/x", b"x"), tag, entry("work/target/debug/x", b"x"))
         assert (told.written, told.messages()) == ([], [])
 
 
 class TestPacking:
-    def test_caches_and_what_is_out_of_sight_stay(self, workspace: Path) -> None:
+    def test_caches_and_hidden_paths_are_not_uploaded(self, workspace: Path) -> None:
         for path in ("node_modules/x", "target/CACHEDIR.TAG", "target/x", "secret/x", "src/.venv/x"):
             (workspace / path).parent.mkdir(exist_ok=True)
             (workspace / path).write_text("x")
@@ -245,14 +245,14 @@ class TestPacking:
             assert opened.getmember("work/link").linkname == "/etc/passwd"
             assert {member.uid for member in opened} == {1000}
 
-    def test_what_went_comes_back_as_it_was(self, workspace: Path) -> None:
+    def test_upload_and_download_round_trip(self, workspace: Path) -> None:
         (workspace / "link").symlink_to("nowhere")
         known, archive = packed(workspace)
         (workspace.parent / "coming.tar").write_bytes(archive)
         told = apply_download(workspace.parent / "coming.tar", TOP, workspace, known, NAMES)
         assert (told.written, told.removed, told.conflicts, told.is_complete) == ([], [], [], True)
 
-    def test_the_list_is_kept_whole(self, workspace: Path) -> None:
+    def test_upload_record_round_trips(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         file = workspace.parent / "carried.json"
         known.write(file)

@@ -21,11 +21,11 @@ from runtime.docker.engine import DIAL, address, is_remote, ssh_command
         ("ssh://localhost", True),
     ],
 )
-def test_an_engine_is_far_where_it_may_be_another_machines(url: str, far: bool) -> None:
+def test_engine_is_remote_if_it_may_be_on_another_machine(url: str, far: bool) -> None:
     assert is_remote(url) is far
 
 
-def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_setting_overrides_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
     assert address("unix:///mine") == "unix:///mine"
     assert address() == "tcp://10.0.0.1:2375"
@@ -42,17 +42,17 @@ def test_the_setting_wins_over_the_environment(monkeypatch: pytest.MonkeyPatch) 
         ("ssh://me@host:22/", ["-l", "me", "-p", "22", "--", "host"]),
     ],
 )
-def test_ssh_is_told_user_and_port(url: str, said: list[str]) -> None:
+def test_ssh_command_has_user_and_port(url: str, said: list[str]) -> None:
     assert ssh_command(url)[-len(said) - len(DIAL) :] == [*said, *DIAL]
 
 
 @pytest.mark.parametrize("url", ["ssh://", "ssh:///x", "ssh://host/path", "ssh://me:secret@host", "ssh://host:port"])
-def test_what_is_no_address_is_refused(url: str) -> None:
+def test_invalid_address_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match=r"not an address|[Pp]ort"):
         ssh_command(url)
 
 
-def test_ssh_never_asks_and_takes_no_name_for_an_option() -> None:
+def test_ssh_never_prompts_and_names_are_not_options() -> None:
     asked = ssh_command("ssh://-oProxyCommand=evil")
     assert asked.index("--") < asked.index("-oproxycommand=evil")
     assert "BatchMode=yes" in asked

@@ -50,19 +50,19 @@ def packed(recipe: Recipe) -> dict[str, tuple[bytes, int, int]]:
 
 
 class TestContext:
-    def test_it_holds_the_server_and_no_launcher_no_store_no_screen(self) -> None:
+    def test_image_contains_only_the_server(self) -> None:
         names = set(packed(RECIPE))
         assert {"Dockerfile", "build/packages", "build/requirements.lock"} <= names
         assert {"code/runtime/server/main.py", "code/runtime/plugins/browser/marking.js"} <= names
         assert not {name for name in names if name.startswith(("code/tui", "code/core/store", "code/runtime/image"))}
         assert not {name for name in names if name.endswith(".pyc")}
 
-    def test_everything_that_its_code_imports_of_ours_is_in_it(self) -> None:
+    def test_image_contains_all_imported_modules(self) -> None:
         held = {name.removeprefix("code/") for name in packed(RECIPE)}
         started = {name for name in held if name.startswith(("runtime/server/", "runtime/plugins/"))}
         assert reachable(started) - held == set()
 
-    def test_its_files_are_the_same_whoever_installed_them(self, root: Path) -> None:
+    def test_image_files_do_not_depend_on_the_installation(self, root: Path) -> None:
         recipe = Recipe(User(1, 1), root=root)
         before = packed(recipe)
         for file in root.rglob("*.py"):
@@ -71,7 +71,7 @@ class TestContext:
         assert packed(recipe) == before
         assert {(mode, made_at) for _, mode, made_at in before.values()} == {(0o644, 0)}
 
-    def test_what_editors_and_interpreters_leave_is_not_in_it(self, root: Path) -> None:
+    def test_build_context_has_no_editor_or_cache_files(self, root: Path) -> None:
         before = packed(Recipe(User(1, 1), root=root))
         (root / "runtime" / "__pycache__").mkdir()
         for name in ("__pycache__/x.cpython-311.pyc", "x.py.swp", "x.py~", ".env"):
@@ -80,7 +80,7 @@ class TestContext:
 
 
 class TestTag:
-    def test_it_follows_bytes_names_user_and_base(self, root: Path) -> None:
+    def test_tag_depends_on_bytes_names_user_and_base(self, root: Path) -> None:
         recipe = Recipe(User(1000, 1000), root=root)
         tags = [recipe.tag("sha256:1"), recipe.tag("sha256:2"), Recipe(User(1000, 7), root=root).tag("sha256:1")]
         (root / "runtime" / "__init__.py").write_text("# other\n")
@@ -90,7 +90,7 @@ class TestTag:
         assert len(set(tags)) == len(tags)
         assert all(re.fullmatch(r"handloom-sandbox:[0-9a-f]{12}", tag) for tag in tags)
 
-    def test_it_does_not_follow_time_and_mode(self, root: Path) -> None:
+    def test_tag_ignores_time_and_mode(self, root: Path) -> None:
         recipe = Recipe(User(1000, 1000), root=root)
         before = recipe.tag("sha256:1")
         for file in root.rglob("*.py"):
@@ -98,7 +98,7 @@ class TestTag:
             file.chmod(0o600)
         assert recipe.tag("sha256:1") == before
 
-    def test_asking_again_costs_next_to_nothing(self) -> None:
+    def test_second_lookup_is_fast(self) -> None:
         RECIPE.tag("sha256:1")
         begun_at = time.process_time()
         RECIPE.tag("sha256:1")
@@ -111,7 +111,7 @@ class TestTag:
 
 
 class TestPackage:
-    def test_an_installed_handloom_brings_what_an_image_is_built_from(self, tmp_path: Path) -> None:
+    def test_installation_contains_the_build_context(self, tmp_path: Path) -> None:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
         subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
         with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as wheel:
@@ -120,21 +120,19 @@ class TestPackage:
         assert {f"handloom/runtime/image/{name}" for name in ("Dockerfile", *build_context.BUILD)} <= names
         assert Recipe(User(1, 1), root=tmp_path / "installed" / "handloom").content() == Recipe(User(1, 1)).content()
 
-    def test_the_sandbox_has_the_versions_and_hashes_that_are_locked_for_all(self) -> None:
+    def test_sandbox_packages_match_the_lock_file(self) -> None:
         here, everywhere = locked(build_context.HERE / "requirements.lock"), locked(ROOT / "requirements.lock")
         assert here
         assert {name: lock for name, lock in here.items() if everywhere.get(name) != lock} == {}
         wanted = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]["sandbox"]
         assert {re.sub(r"[-_.]+", "-", name) for name in wanted} <= {name.partition("==")[0] for name in here}
 
-    def test_the_sandbox_has_nothing_of_screen_store_and_model(self) -> None:
+    def test_image_has_no_screen_store_or_models(self) -> None:
         names = {name.partition("==")[0] for name in locked(build_context.HERE / "requirements.lock")}
         assert names & {"textual", "litellm", "aiosqlite", "pysqlite3", "docker", "openai", "httpx"} == set()
 
 
-def test_the_steps_go_through_the_proxies_of_dockers_configuration(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_build_uses_the_proxies_of_the_docker_configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
     assert proxies() == {}
     (tmp_path / "config.json").write_text('{"proxies": {"default": {"httpsProxy": "http://proxy.example:3128"}}}')
@@ -142,7 +140,7 @@ def test_the_steps_go_through_the_proxies_of_dockers_configuration(
 
 
 class TestProgress:
-    def test_a_step_is_told_when_it_is_carried_out_and_not_when_its_result_is_known(self) -> None:
+    def test_cached_build_step_is_not_reported(self) -> None:
         said: list[str] = []
         progress = Progress(said.append)
         for line in (
@@ -156,7 +154,7 @@ class TestProgress:
             progress.take({"stream": line})
         assert said == ["Step 7 of 19: Python packages of the action server"]
 
-    def test_its_last_lines_are_those_of_the_step_without_colours(self) -> None:
+    def test_progress_keeps_the_last_lines_without_colours(self) -> None:
         progress = Progress(lambda step: None)
         lines = [
             "Step 1/2 : RUN one\n",
@@ -194,7 +192,7 @@ class TestFailures:
             (EngineError("write /x: no space left on device"), RuntimeUnavailableError, "engine's disk is full"),
         ],
     )
-    def test_a_base_that_cannot_be_had(self, error: EngineError, kind: type[Exception], says: str) -> None:
+    def test_missing_base_is_explained(self, error: EngineError, kind: type[Exception], says: str) -> None:
         failure = base_failed("x:1", error)
         assert type(failure) is kind
         assert says in str(failure)
@@ -207,10 +205,10 @@ class TestFailures:
             (["error: no such option"], "Try again, or take another base."),
         ],
     )
-    def test_a_step_that_fails(self, said: list[str], says: str) -> None:
+    def test_failed_step_is_explained(self, said: list[str], says: str) -> None:
         assert says in str(step_failed("Debian packages", "returned a non-zero code: 100", said))
 
-    def test_an_engine_that_is_not_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_engine_is_reported(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
         with pytest.raises(RuntimeUnavailableError) as failed:
             connect()

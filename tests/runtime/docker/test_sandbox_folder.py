@@ -46,7 +46,7 @@ def is_reached(listener: socket.socket, way: str) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["link", "socket"])
-def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder, tmp_path: Path, kind: str) -> None:
+def test_replacement_of_the_socket_is_not_used(folder: SandboxFolder, tmp_path: Path, kind: str) -> None:
     path = folder.inside / SOCKET
     with listening(path) as server:
         assert is_reached(server, folder.verified_socket())
@@ -63,7 +63,7 @@ def test_what_takes_the_place_of_the_socket_is_not_reached(folder: SandboxFolder
                 folder.verified_socket()
 
 
-def test_a_later_process_finds_the_socket_again(folder: SandboxFolder) -> None:
+def test_later_process_finds_the_socket(folder: SandboxFolder) -> None:
     with listening(folder.inside / SOCKET) as server:
         folder.verified_socket()
         folder.release()
@@ -71,14 +71,14 @@ def test_a_later_process_finds_the_socket_again(folder: SandboxFolder) -> None:
         assert is_reached(server, folder.verified_socket())
 
 
-def test_a_link_that_is_there_from_the_start_is_not_followed(folder: SandboxFolder, tmp_path: Path) -> None:
+def test_existing_link_in_place_of_the_socket_is_not_followed(folder: SandboxFolder, tmp_path: Path) -> None:
     with listening(tmp_path / "other"):
         (folder.inside / SOCKET).symlink_to(tmp_path / "other")
         with pytest.raises(OSError, match=r"was replaced"):
             folder.verified_socket()
 
 
-async def test_one_that_is_only_looked_at_is_waited_for(tmp_path: Path) -> None:
+async def test_folder_locked_briefly_is_awaited(tmp_path: Path) -> None:
     mine, others = (SandboxFolder(tmp_path, "t") for _ in range(2))
     others.lock()
     asyncio.get_running_loop().call_later(0.1, others.release)

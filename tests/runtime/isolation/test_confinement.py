@@ -41,7 +41,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Goals]:
         yield machine
 
 
-async def test_nothing_gets_out(workspace: Path, machine: Goals) -> None:
+async def test_no_escape_attempt_succeeds(workspace: Path, machine: Goals) -> None:
     async with walled(workspace) as runtime:
         outcomes = await outcomes_of(runtime, machine)
     print(f"{len(outcomes)} ways out were tried, {sum(outcomes.values())} of them led out")
@@ -51,7 +51,7 @@ async def test_nothing_gets_out(workspace: Path, machine: Goals) -> None:
     assert os.listdir(machine.outside) == ["secret"]
 
 
-async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: Goals) -> None:
+async def test_escape_attempts_succeed_without_isolation(workspace: Path, machine: Goals) -> None:
     runtime = LocalRuntime(workspace)
     try:
         await runtime.start()
@@ -64,7 +64,7 @@ async def test_without_walls_the_same_tries_get_out(workspace: Path, machine: Go
     assert sum(outcomes.values()) > len(outcomes) / 3
 
 
-async def test_the_work_inside_goes_on(workspace: Path) -> None:
+async def test_ordinary_work_is_possible_inside(workspace: Path) -> None:
     async with walled(workspace) as runtime:
         assert runtime.isolation == "bubblewrap"
         script = """
@@ -93,7 +93,7 @@ async def test_the_work_inside_goes_on(workspace: Path) -> None:
     assert sorted(committed) == [".vscode/tasks.json", "hello.py"]
 
 
-async def test_who_commits_is_the_user_and_nothing_else_of_the_users_settings_is_seen(
+async def test_git_identity_is_passed_and_other_settings_are_not(
     workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine = tmp_path / "mine"
@@ -112,7 +112,7 @@ def names_in(folder: Path) -> list[str]:
     return sorted(str(path) for path in folder.rglob("*") if ".git" not in path.relative_to(folder).parts)
 
 
-async def test_nothing_is_made_in_the_users_folder_during_a_session(workspace: Path) -> None:
+async def test_no_files_are_created_in_the_workspace_during_a_session(workspace: Path) -> None:
     before = names_in(workspace)
     async with walled(workspace) as runtime:
         status = await run(runtime, "git status --porcelain; ls -A")
@@ -122,7 +122,7 @@ async def test_nothing_is_made_in_the_users_folder_during_a_session(workspace: P
     assert not (workspace / ".git" / "modules").exists()
 
 
-async def test_an_empty_folder_that_an_earlier_session_left_is_removed_at_the_start(workspace: Path) -> None:
+async def test_empty_leftover_folder_is_removed_at_start(workspace: Path) -> None:
     (workspace / ".envrc").mkdir()
     own(workspace)
     async with walled(workspace):
@@ -130,7 +130,7 @@ async def test_an_empty_folder_that_an_earlier_session_left_is_removed_at_the_st
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_ends(tmp_path: Path, name: str) -> None:
+async def test_protected_name_that_appears_is_moved_aside_after_the_command(tmp_path: Path, name: str) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)
@@ -144,7 +144,7 @@ async def test_a_name_of_the_list_that_appears_is_moved_aside_when_its_command_e
         assert len([line for line in await runtime.left_behind() if line.startswith(f"{name}: moved")]) == 2
 
 
-async def test_a_name_of_the_list_that_an_edit_makes_or_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
+async def test_protected_name_created_by_an_edit_or_as_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     async with walled(workspace) as runtime:
         edit = FileEditAction(path=str(workspace / ".envrc"), command="create", file_text="x\n")
@@ -156,7 +156,7 @@ async def test_a_name_of_the_list_that_an_edit_makes_or_a_link_is_moved_aside(wo
     assert os.listdir(tmp_path / "outside") == []
 
 
-async def test_what_appears_after_its_command_is_moved_aside_at_the_next_look(workspace: Path) -> None:
+async def test_file_of_a_background_job_is_moved_aside_at_the_next_check(workspace: Path) -> None:
     async with walled(workspace) as runtime:
         await run(runtime, "(until [ -e go ]; do sleep 0.01; done; echo x > .envrc; touch done) & disown")
         assert await runtime.left_behind() == []
@@ -165,7 +165,7 @@ async def test_what_appears_after_its_command_is_moved_aside_at_the_next_look(wo
         assert not (workspace / ".envrc").exists()
 
 
-async def test_what_was_moved_aside_is_restored_and_read_only_from_then_on(workspace: Path) -> None:
+async def test_restored_file_is_read_only_afterwards(workspace: Path) -> None:
     async with walled(workspace) as runtime:
         await run(runtime, "echo one > .envrc; mkdir .idea")
         with pytest.raises(UsageError, match=r"There are: \.envrc, \.idea"):
@@ -178,21 +178,21 @@ async def test_what_was_moved_aside_is_restored_and_read_only_from_then_on(works
     assert (workspace / ".envrc").read_text() == "one\n"
 
 
-async def test_what_is_protected_can_be_chosen(workspace: Path) -> None:
+async def test_protected_paths_are_configurable(workspace: Path) -> None:
     async with walled(workspace, protected_paths=("Makefile",)) as runtime:
         await run(runtime, "echo x > Makefile; echo x > .envrc")
         assert (workspace / "Makefile.from-sandbox").exists()
         assert (workspace / ".envrc").exists()
 
 
-def test_a_symbolic_link_that_should_be_protected_is_refused(workspace: Path) -> None:
+def test_protected_symbolic_link_is_refused(workspace: Path) -> None:
     (workspace / ".envrc").symlink_to("elsewhere")
     runtime = LocalRuntime(workspace, isolation=Isolation("auto"))
     assert runtime.isolation == "none"
     assert ".envrc is a symbolic link" in runtime.why_open
 
 
-async def test_what_the_user_names_can_be_read_and_not_written(workspace: Path, tmp_path: Path) -> None:
+async def test_readable_path_is_readable_and_not_writable(workspace: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "tool").write_text("sharp")
@@ -201,7 +201,7 @@ async def test_what_the_user_names_can_be_read_and_not_written(workspace: Path, 
         assert (await run(runtime, f"echo x > {tools}/tool")).exit_code != 0
 
 
-async def test_what_is_hidden_stays_so_where_it_lies_in_the_workspace(workspace: Path) -> None:
+async def test_hidden_folder_in_the_workspace_stays_hidden(workspace: Path) -> None:
     home = workspace / "home"
     home.mkdir()
     (home / "handloom.db").write_text("conversations")
@@ -233,7 +233,7 @@ async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tm
     assert not fired.exists()
 
 
-async def test_a_worktree_of_git_works_inside_and_its_repository_stays_safe(tmp_path: Path) -> None:
+async def test_git_worktree_works_and_its_repository_stays_protected(tmp_path: Path) -> None:
     repository(tmp_path / "main")
     git = ["git", "-C", str(tmp_path / "main"), "-c", f"safe.directory={tmp_path / 'main'}", "-c", "user.name=a"]
     subprocess.run([*git, "-c", "user.email=b", "commit", "--quiet", "--allow-empty", "-m", "first"], check=True)
@@ -251,7 +251,7 @@ async def test_a_worktree_of_git_works_inside_and_its_repository_stays_safe(tmp_
     assert "second" in subprocess.run([*git, "log", "--all"], check=True, capture_output=True, text=True).stdout
 
 
-async def test_a_worktree_that_its_repository_does_not_know_opens_nothing(workspace: Path, tmp_path: Path) -> None:
+async def test_unregistered_worktree_gives_no_access(workspace: Path, tmp_path: Path) -> None:
     shutil.rmtree(workspace / ".git")
     secrets = tmp_path / "secrets" / "worktrees" / "x"
     secrets.mkdir(parents=True)
@@ -282,7 +282,7 @@ async def test_git_works_with_settings_of_the_worktree_while_a_sandbox_runs(work
     assert sorted(os.listdir(workspace / ".git")) == before
 
 
-async def test_a_folder_in_the_place_of_a_file_of_git_does_not_keep_the_sandbox_from_starting(workspace: Path) -> None:
+async def test_sandbox_starts_if_a_folder_replaces_a_git_file(workspace: Path) -> None:
     (workspace / ".git" / "config.worktree").mkdir()
     (workspace / ".git" / "commondir").mkdir()
     own(workspace)
@@ -292,7 +292,7 @@ async def test_a_folder_in_the_place_of_a_file_of_git_does_not_keep_the_sandbox_
             assert (await run(runtime, f"rmdir .git/{name}")).exit_code != 0
 
 
-async def test_a_placeholder_in_git_stays_as_long_as_any_sandbox_needs_it(workspace: Path) -> None:
+async def test_git_placeholder_stays_while_any_sandbox_needs_it(workspace: Path) -> None:
     async with walled(workspace) as one:
         async with walled(workspace) as two:
             assert (await run(two, "echo x > .git/commondir")).exit_code != 0
@@ -302,7 +302,7 @@ async def test_a_placeholder_in_git_stays_as_long_as_any_sandbox_needs_it(worksp
 
 
 @pytest.mark.parametrize("name", [".git/config", ".vscode"])
-async def test_a_wall_that_falls_ends_the_sandbox(workspace: Path, name: str) -> None:
+async def test_broken_protection_ends_the_sandbox(workspace: Path, name: str) -> None:
     async with walled(workspace) as runtime:
         (workspace / name).rename(workspace / "aside")
         subprocess.run(["cp", "-a", str(workspace / "aside"), str(workspace / name)], check=True)
@@ -313,7 +313,7 @@ async def test_a_wall_that_falls_ends_the_sandbox(workspace: Path, name: str) ->
         assert (await run(runtime, "echo x >> .git/config; echo x > .vscode/new")).exit_code != 0
 
 
-async def test_an_end_however_it_comes_leaves_no_process(workspace: Path) -> None:
+async def test_no_process_survives_the_end(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
     async with walled(workspace) as runtime:
         started = f"until [ $(ps -eo args | grep -c '^sleep {mark}') = 2 ]; do sleep 0.01; done"
@@ -327,7 +327,7 @@ def _running(mark: str) -> int:
     return listing.splitlines().count(f"sleep {mark}")
 
 
-async def test_where_walls_are_demanded_and_cannot_be_nothing_is_started(tmp_path: Path) -> None:
+async def test_required_isolation_that_fails_starts_nothing(tmp_path: Path) -> None:
     runtime = await asyncio.to_thread(LocalRuntime, Path.home(), isolation=WALLED)
     assert runtime.isolation == "none"
     with pytest.raises(RuntimeUnavailableError, match="holds your home folder"):
@@ -336,14 +336,14 @@ async def test_where_walls_are_demanded_and_cannot_be_nothing_is_started(tmp_pat
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can be refused as root")
-def test_root_is_not_walled_in(tmp_path: Path) -> None:
+def test_root_cannot_be_isolated(tmp_path: Path) -> None:
     assert "runs as root" in unavailable_reason(
         Bubblewrap(tmp_path, tmp_path, Path.home(), user=sandbox_user(tmp_path))
     )
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_normal_user_gets_the_same_isolation(monkeypatch: pytest.MonkeyPatch) -> None:
     for prefix in ("prefix", "base_prefix"):
         monkeypatch.setattr(sys, prefix, "/usr")  # root's own interpreter is out of others' reach
     become = ["setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups"]
@@ -365,7 +365,7 @@ def test_a_normal_user_gets_the_same_walls(monkeypatch: pytest.MonkeyPatch) -> N
     assert told.stdout.split() == [str(SOMEBODY), "closed", "ro"], told.stderr
 
 
-async def test_the_servers_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
+async def test_server_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
     """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
         elsewhere.bind(f"{folder}/s")
@@ -379,7 +379,7 @@ async def test_the_servers_socket_cannot_be_replaced_from_inside(workspace: Path
             elsewhere.accept()
 
 
-def test_what_a_killed_session_left_in_git_is_removed_by_the_next_start(workspace: Path) -> None:
+def test_placeholders_of_a_killed_session_are_removed_at_the_next_start(workspace: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER, workspace], stdout=subprocess.PIPE) as owner:
         assert owner.stdout is not None
         assert owner.stdout.readline() == b"started\n"
@@ -404,7 +404,7 @@ asyncio.run(main())
 """
 
 
-async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
+async def test_memory_processes_and_file_size_are_limited(workspace: Path) -> None:
     limits = Limits(memory_of_each_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
     async with walled(workspace, limits=limits) as runtime:
         hungry = await run(runtime, f"{sys.executable} -c 'bytearray(900_000_000)'")
@@ -417,7 +417,7 @@ async def test_memory_processes_and_files_have_an_end(workspace: Path) -> None:
     assert (workspace / "large").stat().st_size == 1024**2
 
 
-async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) -> None:
+async def test_fork_bomb_is_limited_and_ends_with_the_sandbox(workspace: Path) -> None:
     name = f"bomb{os.getpid()}"
     async with walled(workspace, limits=Limits(processes=150)) as runtime:
         script = workspace / name
@@ -436,7 +436,7 @@ async def test_a_fork_bomb_is_held_and_ends_with_the_sandbox(workspace: Path) ->
     assert name not in listing
 
 
-async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(workspace: Path) -> None:
+async def test_temporary_files_are_limited_and_not_on_the_host_disk(workspace: Path) -> None:
     walls = replace(Bubblewrap(workspace, workspace, Path.home(), user=sandbox_user(workspace)), tmp_bytes=8 * 1024**2)
     fill = 'for d in /tmp /var/tmp ~ /dev/shm; do head -c 20000000 /dev/zero > $d/large; stat -c "$d %s" $d/large; done'
     words, guards = walls.command()
@@ -458,7 +458,7 @@ async def test_temporary_files_have_an_end_and_take_nothing_of_the_hosts_disk(wo
     assert sorted(path.name for path in workspace.iterdir()) == [".git", ".vscode"]
 
 
-async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
+async def test_usage_and_limits_are_reported(workspace: Path) -> None:
     limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
     async with walled(workspace, limits=limits) as runtime:
         before = await runtime.usage()
@@ -474,7 +474,7 @@ async def test_what_a_sandbox_uses_and_may_use_is_told(workspace: Path) -> None:
     assert await runtime.usage() is None
 
 
-async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Path) -> None:
+async def test_control_group_limits_all_processes_together(workspace: Path) -> None:
     limits = Limits(memory_bytes=512 * 1024**2, processes=100)
     group = ControlGroup("handloom-test-probe", limits)
     try:
@@ -493,7 +493,7 @@ async def test_a_group_of_the_kernel_bounds_all_processes_together(workspace: Pa
         assert told not in after.to_agent_text()
 
 
-async def test_the_server_inside_is_replaced_like_any_other(workspace: Path) -> None:
+async def test_killed_isolated_server_is_replaced(workspace: Path) -> None:
     async with walled(workspace) as runtime:
         assert runtime.server_pid is not None
         os.kill(runtime.server_pid, 9)

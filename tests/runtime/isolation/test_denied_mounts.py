@@ -116,7 +116,7 @@ async def tried(runtime: LocalRuntime, commands: dict[str, str]) -> dict[str, st
     return found
 
 
-async def test_what_is_hidden_cannot_be_read_by_any_name(workspace: Path) -> None:
+async def test_hidden_file_cannot_be_read_by_any_path(workspace: Path) -> None:
     before = contents(workspace)
     async with walled(workspace, denials=denials_in(workspace)) as runtime:
         assert contents(workspace) == before
@@ -126,13 +126,13 @@ async def test_what_is_hidden_cannot_be_read_by_any_name(workspace: Path) -> Non
     assert {name: content for name, content in contents(workspace).items() if name in before} == before
 
 
-async def test_without_the_rules_the_same_commands_read_it(workspace: Path) -> None:
+async def test_commands_can_read_without_rules(workspace: Path) -> None:
     async with walled(workspace, denials=Denials()) as runtime:
         said = {name: (await tried(runtime, {name: READS[name]}))[name] for name in ("the name", "Python", "a folder")}
         assert all("canary" in text for text in said.values())
 
 
-async def test_what_is_read_only_cannot_be_changed_by_any_name(workspace: Path) -> None:
+async def test_read_only_file_cannot_be_changed_by_any_path(workspace: Path) -> None:
     before = contents(workspace)
     async with walled(workspace, denials=denials_in(workspace)) as runtime:
         said = await tried(runtime, WRITES)
@@ -144,7 +144,7 @@ async def test_what_is_read_only_cannot_be_changed_by_any_name(workspace: Path) 
     assert "Read-only file system" in said["a redirect"]
 
 
-async def test_the_agents_file_tools_do_not_reach_it_either(workspace: Path) -> None:
+async def test_file_tools_cannot_reach_denied_files(workspace: Path) -> None:
     async with walled(workspace, denials=denials_in(workspace)) as runtime:
         read = await runtime.execute(FileReadAction(path=str(workspace / "secret.txt")), 1, lambda frame: None)
         assert isinstance(read, ErrorObservation)
@@ -154,7 +154,7 @@ async def test_the_agents_file_tools_do_not_reach_it_either(workspace: Path) -> 
     assert (workspace / "fixed.txt").read_text() == "as it was\n"
 
 
-async def test_a_workspace_that_may_not_be_written_is_read_only_with_its_repository(workspace: Path) -> None:
+async def test_unwritable_workspace_and_its_repository_are_read_only(workspace: Path) -> None:
     before = contents(workspace)
     async with walled(workspace, denials=Denials(unwritable=(str(workspace),))) as runtime:
         for command in ("echo x > new", "echo x > .git/new", "git commit --allow-empty -m x", "echo x > keys/new"):
@@ -163,9 +163,7 @@ async def test_a_workspace_that_may_not_be_written_is_read_only_with_its_reposit
     assert contents(workspace) == before
 
 
-async def test_what_is_in_sight_beside_the_workspace_is_hidden_too_and_stays_read_only(
-    workspace: Path, tmp_path: Path
-) -> None:
+async def test_readable_paths_are_hidden_by_rules_and_stay_read_only(workspace: Path, tmp_path: Path) -> None:
     tools = tmp_path / "tools"
     (tools / "deep").mkdir(parents=True)
     (tools / "deep" / "token").write_text("canary")
@@ -181,7 +179,7 @@ async def test_what_is_in_sight_beside_the_workspace_is_hidden_too_and_stays_rea
         assert (await run(runtime, "cat fixed.txt")).content == "as it was"
 
 
-async def test_a_denied_file_that_is_replaced_on_the_host_ends_the_sandbox(workspace: Path) -> None:
+async def test_replacing_a_denied_file_on_the_host_ends_the_sandbox(workspace: Path) -> None:
     async with walled(workspace, denials=denials_in(workspace)) as runtime:
         (workspace / "new").write_text("canary\n")
         (workspace / "new").rename(workspace / "secret.txt")
@@ -191,7 +189,7 @@ async def test_a_denied_file_that_is_replaced_on_the_host_ends_the_sandbox(works
         assert "canary" not in (await run(runtime, "cat secret.txt")).content
 
 
-async def test_rules_that_change_are_enforced_from_the_next_start(workspace: Path) -> None:
+async def test_changed_rules_are_enforced_at_the_next_start(workspace: Path) -> None:
     denials = Denials()
     runtime = LocalRuntime(workspace, isolation=WALLED)
     runtime.deny(lambda: denials)
@@ -209,14 +207,14 @@ async def test_rules_that_change_are_enforced_from_the_next_start(workspace: Pat
 class TestMounts:
     """How mounts of rules are merged with those that protect the workspace."""
 
-    def test_the_stricter_one_counts_and_what_is_below_a_hidden_folder_is_left_out(self, tmp_path: Path) -> None:
+    def test_stricter_mount_wins_and_mounts_below_hidden_folders_are_dropped(self, tmp_path: Path) -> None:
         git = tmp_path / ".git"
         (git / "hooks").mkdir(parents=True)
         found = Mounts([Mount(git, "open"), Mount(git / "hooks", "empty", is_placeholder=True)], [git / "hooks"])
         deny(found, Denials(unreadable=(str(git),)), tmp_path, Visibility())
         assert (found.mounts, found.placeholders) == ([Mount(git, "hidden folder")], [])
 
-    def test_a_folder_below_a_read_only_one_is_not_opened(self, tmp_path: Path) -> None:
+    def test_folder_below_a_read_only_one_is_not_mounted_writable(self, tmp_path: Path) -> None:
         secret = tmp_path / ".vscode" / "deep" / "secret"
         secret.parent.mkdir(parents=True)
         secret.touch()
@@ -224,7 +222,7 @@ class TestMounts:
         deny(found, Denials(unreadable=(str(secret),)), tmp_path, Visibility())
         assert found.mounts == [Mount(tmp_path / ".vscode", "read-only"), Mount(secret, "hidden file")]
 
-    def test_what_the_sandbox_needs_or_does_not_see_is_not_mounted(self, tmp_path: Path) -> None:
+    def test_needed_and_invisible_paths_are_not_mounted(self, tmp_path: Path) -> None:
         (tmp_path / "home").mkdir()
         (tmp_path / "venv" / "bin").mkdir(parents=True)
         sight = Visibility(hidden=(tmp_path / "home",), needed=(tmp_path / "venv" / "bin",))

@@ -72,23 +72,23 @@ SPELLED = (
 
 
 @pytest.mark.parametrize("address", INWARDS)
-def test_an_address_of_our_own_is_not_public(address: str) -> None:
+def test_private_address_is_not_public(address: str) -> None:
     assert not is_public(address)
 
 
 @pytest.mark.parametrize("address", ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "2a00:1450::1", "64:ff9b::101:101"])
-def test_an_address_of_the_internet_is_public(address: str) -> None:
+def test_internet_address_is_public(address: str) -> None:
     assert is_public(address)
 
 
 @pytest.mark.parametrize("host", [*INWARDS, *SPELLED])
-async def test_nobody_is_called_at_home_even_where_everybody_is_allowed(host: str) -> None:
+async def test_private_addresses_are_refused_with_allow_all(host: str) -> None:
     egress = EgressProxy([Rule.parse("*")])
     with pytest.raises(RefusedError):
         await egress.addresses(host, 80)
 
 
-async def test_a_name_is_looked_up_among_those_that_are_allowed() -> None:
+async def test_host_names_match_allow_rules() -> None:
     rules = [Rule.parse(text) for text in ("example.org", "*.example.net", "example.com:8443", "[2606:4700::1111]:53")]
 
     def allowed(host: str, port: int = 443) -> bool:
@@ -111,12 +111,12 @@ async def test_a_name_is_looked_up_among_those_that_are_allowed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "a b", "http://example.org", "user@example.org", "example.org:many"])
-def test_what_is_no_rule_is_refused(text: str) -> None:
+def test_invalid_rule_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         Rule.parse(text)
 
 
-async def test_one_address_at_home_makes_a_name_suspect(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_name_with_one_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def two(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(2, 1, 6, "", ("93.184.215.14", 443)), (2, 1, 6, "", ("10.0.0.1", 443))]
 
@@ -145,12 +145,12 @@ def denying(*globs: str) -> list[DeniedHosts]:
         ("1.1.1.1", "1.1.1.1"),
     ],
 )
-async def test_a_host_that_a_rule_denies_is_refused_and_the_rule_is_named(glob: str, host: str) -> None:
+async def test_denied_host_is_refused_and_the_rule_named(glob: str, host: str) -> None:
     with pytest.raises(DeniedError, match=r"policy\.toml:1 deny net\("):
         await EgressProxy([Rule.parse("*")], denying(glob)).addresses(host, 443)
 
 
-async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_name_of_a_denied_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     async def found(*_: object, **__: object) -> list[tuple[object, ...]]:
         return [(2, 1, 6, "", ("93.184.215.14", 443))]
 
@@ -160,13 +160,13 @@ async def test_a_name_that_leads_to_a_denied_address_is_refused(monkeypatch: pyt
         await EgressProxy([Rule.parse("*")], denying("93.184.*")).addresses("fine.test", 443)
 
 
-async def test_an_address_that_the_user_named_is_called_while_names_are_denied() -> None:
+async def test_allowed_address_is_reached_while_names_are_denied() -> None:
     egress = EgressProxy([Rule.parse("127.0.0.1:8080"), Rule.parse("*")], denying("evil.test"))
     assert await egress.addresses("127.0.0.1", 8080) == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize("request_", [b"CONNECT evil.test:443 HTTP/1.1", b"GET http://evil.test/ HTTP/1.1"])
-async def test_a_denied_call_gets_the_rule_in_the_first_line_and_in_the_body(tmp_path: Path, request_: bytes) -> None:
+async def test_denied_call_names_the_rule_in_status_line_and_body(tmp_path: Path, request_: bytes) -> None:
     rule = DeniedHosts("evil.test", "policy.toml:1 deny net(evil.test) \r\nX: é")
     async with proxy(tmp_path, "*", denied=[rule]) as socket:
         answer = await ask(socket, request_ + b"\r\n\r\n")
@@ -191,7 +191,7 @@ CREDENTIALS = base64.b64encode(b"user:password").decode()
         "Host: elsewhere.test",
     ],
 )
-def test_what_is_said_to_the_proxy_is_not_passed_on(field: str) -> None:
+def test_proxy_headers_are_not_forwarded(field: str) -> None:
     head = f"GET http://example.org/x HTTP/1.1\r\n{field}\r\nAccept: */*\r\n\r\n".encode()
     passed_on = b"GET /x HTTP/1.1\r\nHost: example.org\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     assert destination(head) == ("example.org", 80, passed_on)
@@ -238,7 +238,7 @@ async def ask(socket: Path, request: bytes) -> bytes:
         writer.close()
 
 
-async def test_a_tunnel_leads_to_an_address_that_the_user_named(tmp_path: Path) -> None:
+async def test_allowed_private_address_is_reached(tmp_path: Path) -> None:
     async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
         reader, writer = await asyncio.open_unix_connection(socket)
         writer.write(f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
@@ -248,7 +248,7 @@ async def test_a_tunnel_leads_to_an_address_that_the_user_named(tmp_path: Path) 
         writer.close()
 
 
-async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -> None:
+async def test_plain_request_is_forwarded_without_proxy_headers(tmp_path: Path) -> None:
     async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
         head = f"POST http://127.0.0.1:{port}/y?z=1 HTTP/1.1\r\nHost: 127.0.0.1\r\nProxy-Connection: keep-alive\r\n"
         answer = await ask(socket, f"{head}Content-Length: 4\r\n\r\nbody".encode())
@@ -256,7 +256,7 @@ async def test_a_plain_request_goes_without_what_is_the_proxys(tmp_path: Path) -
         assert b"Connection: close" in answer
 
 
-async def test_more_connections_in_a_row_than_may_be_open_at_once_leave_nothing_behind(tmp_path: Path) -> None:
+async def test_many_sequential_connections_are_not_refused(tmp_path: Path) -> None:
     async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
 
         async def call() -> None:
@@ -266,7 +266,7 @@ async def test_more_connections_in_a_row_than_may_be_open_at_once_leave_nothing_
         await leaves_nothing_running(call, times=MAX_CONNECTIONS + 1)
 
 
-async def test_more_connections_at_once_than_may_be_open_are_refused(tmp_path: Path) -> None:
+async def test_too_many_concurrent_connections_are_refused(tmp_path: Path) -> None:
     async with page() as port, proxy(tmp_path, f"127.0.0.1:{port}") as socket:
         opened = [await asyncio.open_unix_connection(socket) for _ in range(MAX_CONNECTIONS + 1)]
         assert b"too many connections at once" in await opened[-1][0].read()
@@ -292,17 +292,17 @@ async def test_more_connections_at_once_than_may_be_open_are_refused(tmp_path: P
         b"nonsense\r\n\r\n",
     ],
 )
-async def test_who_is_not_named_or_makes_no_sense_is_refused(tmp_path: Path, request_: bytes) -> None:
+async def test_hosts_that_are_not_allowed_are_refused(tmp_path: Path, request_: bytes) -> None:
     async with proxy(tmp_path, "allowed.test") as socket:
         assert (await ask(socket, request_)).startswith(b"HTTP/1.1 403 ")
 
 
-async def test_a_header_without_end_is_refused(tmp_path: Path) -> None:
+async def test_endless_header_is_refused(tmp_path: Path) -> None:
     async with proxy(tmp_path, "*") as socket:
         assert (await ask(socket, b"GET http://a/ HTTP/1.1\r\nA: " + b"a" * 100_000)).startswith(b"HTTP/1.1 431 ")
 
 
-def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
+def test_proxy_program_refuses_an_invalid_rule(tmp_path: Path) -> None:
     command = [
         sys.executable,
         "-m",
@@ -321,7 +321,7 @@ def test_the_program_refuses_a_rule_that_is_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-async def test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named(tmp_path: Path) -> None:
+async def test_deny_rule_blocks_a_host_for_all_programs_of_a_sandbox(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     denials = Denials(hosts=(*denying("127.0.0.2", "*.evil.test"),))
     async with page() as port:
@@ -343,7 +343,7 @@ async def test_a_rule_denies_a_host_to_every_program_of_a_sandbox_and_is_named(t
 
 
 @pytest.mark.bubblewrap
-async def test_where_every_host_is_denied_only_the_sandbox_itself_is_left(tmp_path: Path) -> None:
+async def test_denying_every_host_leaves_only_loopback(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with page() as port:
         allowed = (f"127.0.0.1:{port}", "*")
@@ -356,7 +356,7 @@ async def test_where_every_host_is_denied_only_the_sandbox_itself_is_left(tmp_pa
 
 
 @pytest.mark.bubblewrap
-async def test_a_sandbox_calls_whom_the_user_named_and_nobody_else(tmp_path: Path) -> None:
+async def test_sandbox_reaches_only_allowed_hosts(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with (
         page() as port,
@@ -371,7 +371,7 @@ async def test_a_sandbox_calls_whom_the_user_named_and_nobody_else(tmp_path: Pat
 
 
 @pytest.mark.bubblewrap
-async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
+async def test_redirect_is_checked_again(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with page("secret") as inwards:
         to = {"Location": f"http://127.0.0.1:{inwards}/"}
@@ -382,7 +382,7 @@ async def test_a_redirect_is_looked_at_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_path: Path) -> None:
+async def test_no_proxy_runs_without_allowed_hosts(tmp_path: Path) -> None:
     async with walled(repository(tmp_path / "workspace")) as runtime:
         assert (await run(runtime, "env | grep -i -c _proxy=")).content == "0"
     listing = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
@@ -390,7 +390,7 @@ async def test_without_a_name_there_is_no_way_out_and_no_process_for_one(tmp_pat
 
 
 @pytest.mark.bubblewrap
-async def test_a_wrong_name_is_said_and_nothing_is_started(tmp_path: Path) -> None:
+async def test_unknown_name_is_reported_and_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailableError, match=r"is not a host.*Correct sandbox\.allowed_hosts"):
         async with walled(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
             pass

@@ -43,12 +43,12 @@ def names(text: str) -> list[str]:
     return [setting.name for setting in dangerous(text)]
 
 
-def test_what_git_writes_by_itself_is_harmless() -> None:
+def test_settings_written_by_git_are_harmless() -> None:
     assert names(CLONED) == []
 
 
 @pytest.mark.parametrize("name", GIT_SETTINGS)
-def test_what_git_would_carry_out_is_named(name: str) -> None:
+def test_dangerous_settings_are_found(name: str) -> None:
     assert names(GIT_SETTINGS[name].replace("{}", "touch x"))
 
 
@@ -87,7 +87,7 @@ def test_what_git_would_carry_out_is_named(name: str) -> None:
         ("[core]\nbare = x\0\nsshCommand = x", UnreadableError),
     ],
 )
-def test_the_syntax_is_gits(tmp_path: Path, text: str, name: str | type[Exception] | None) -> None:
+def test_config_syntax_is_parsed_like_git(tmp_path: Path, text: str, name: str | type[Exception] | None) -> None:
     if name is UnreadableError:
         with pytest.raises(UnreadableError, match=r"line \d"):
             dangerous(text)
@@ -95,7 +95,7 @@ def test_the_syntax_is_gits(tmp_path: Path, text: str, name: str | type[Exceptio
         assert names(text) == ([name] if name else [])
 
 
-def test_random_files_are_read_as_git_reads_them_or_are_suspect(tmp_path: Path, seed: int) -> None:
+def test_random_configs_are_parsed_like_git_or_reported(tmp_path: Path, seed: int) -> None:
     """git in a folder of its own, on a file by its name, lists settings and carries none out."""
     chance, agreed = random.Random(seed), 0
     pieces = [

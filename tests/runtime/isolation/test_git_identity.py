@@ -13,7 +13,7 @@ from tests.journeys.hostile import Traps, git_settings
 from tests.program import ROOT
 
 
-def test_a_hostile_repository_around_us_has_no_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_repository_cannot_influence_git_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("workspace", "marks", "out"):
         (tmp_path / name).mkdir()
     traps = Traps(tmp_path / "workspace", tmp_path / "marks")
@@ -32,7 +32,7 @@ def test_a_hostile_repository_around_us_has_no_say(tmp_path: Path, monkeypatch: 
     assert "Mallory" not in written
 
 
-def test_nothing_else_of_ours_starts_git_on_the_host() -> None:
+def test_only_known_modules_run_git_on_the_host() -> None:
     """No list of words begins with git but where no repository has a say; the commands of `core.repository` are for
     the shell of the sandbox."""
     found = []

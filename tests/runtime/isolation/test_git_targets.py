@@ -55,20 +55,20 @@ def test_it_is_found(workspace: Path, command: str) -> None:
     assert workspace / POINTING[command] in read_only
 
 
-def test_what_is_no_program_stays_writable(workspace: Path) -> None:
+def test_non_executable_target_stays_writable(workspace: Path) -> None:
     (workspace / ".git" / "refs" / "heads" / "main").write_text("")
     set_up(workspace, "git config alias.x '!grep TODO README.md src tests'; git config user.name src/code.c")
     set_up(workspace, "git config alias.y '!git log refs/heads/main; cat .git/HEAD'")
     assert targets(workspace, [workspace / ".git"]).existing == []
 
 
-def test_what_leads_out_or_is_hostile_is_passed_over(workspace: Path) -> None:
+def test_targets_outside_the_workspace_are_ignored(workspace: Path) -> None:
     set_up(workspace, "git config core.hooksPath /etc; ln -s /etc/passwd .git/hooks/x; ln -s loop .git/hooks/loop")
     (workspace / ".git" / "config.worktree").mkdir()
     assert targets(workspace, [workspace / ".git"]).existing == []
 
 
-def test_more_than_are_protected_are_counted(workspace: Path) -> None:
+def test_unprotected_targets_are_counted(workspace: Path) -> None:
     for number in range(MAX_TARGETS + 3):
         (workspace / f"t{number}.sh").touch()
     set_up(workspace, "for n in $(seq 0 102); do ln -s ../../t$n.sh .git/hooks/h$n; done")
@@ -97,7 +97,7 @@ async def test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what
 
 
 @pytest.mark.bubblewrap
-async def test_a_folder_of_hooks_that_does_not_exist_is_moved_aside_when_it_appears(workspace: Path) -> None:
+async def test_missing_hooks_folder_is_moved_aside_when_it_appears(workspace: Path) -> None:
     set_up(workspace, "git config core.hooksPath my/hooks")
     async with walled(workspace) as runtime:
         done = await run(runtime, "mkdir -p my/hooks && echo x > my/hooks/pre-commit")
@@ -106,7 +106,7 @@ async def test_a_folder_of_hooks_that_does_not_exist_is_moved_aside_when_it_appe
 
 
 @pytest.mark.bubblewrap
-async def test_what_is_too_many_to_be_protected_is_told(workspace: Path) -> None:
+async def test_too_many_targets_are_reported(workspace: Path) -> None:
     for number in range(MAX_TARGETS + 3):
         (workspace / f"t{number}.sh").touch()
     set_up(workspace, "for n in $(seq 0 102); do ln -s ../../t$n.sh .git/hooks/h$n; done")

@@ -12,7 +12,7 @@ from runtime.isolation.workspace_guard import MAX_KEPT, SUFFIX, move_aside
 from tests.runtime.isolation.confined import SOMEBODY
 
 
-def test_folders_that_take_all_numbered_names_do_not_keep_a_file_in_its_place(tmp_path: Path) -> None:
+def test_file_is_moved_aside_if_all_numbered_names_are_taken(tmp_path: Path) -> None:
     for number in range(1, MAX_KEPT + 1):
         (tmp_path / (f".envrc{SUFFIX}" + (f".{number}" if number > 1 else ""))).mkdir()
     (tmp_path / ".envrc").write_text("evil")
@@ -24,7 +24,7 @@ def test_folders_that_take_all_numbered_names_do_not_keep_a_file_in_its_place(tm
 
 
 @pytest.mark.timeout(60)
-def test_a_folder_without_the_right_to_write_does_not_keep_a_file_in_its_place(tmp_path: Path) -> None:
+def test_file_in_a_read_only_folder_is_moved_aside(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / ".envrc").write_text("evil")

@@ -85,13 +85,13 @@ async def secret(tmp_path: Path) -> object:
             yield egress_process, port
 
 
-def test_there_are_enough_of_them() -> None:
+def test_enough_attack_paths_are_tried() -> None:
     assert len(URLS) + len(TRICKS) >= 60
     assert len(set(URLS)) == len(URLS)
 
 
 @pytest.mark.parametrize(("kind", "host"), URLS)
-async def test_an_address_of_ours_is_refused_in_every_spelling(secret: tuple[Path, int], kind: str, host: str) -> None:
+async def test_private_address_is_refused_in_every_spelling(secret: tuple[Path, int], kind: str, host: str) -> None:
     egress_process, port = secret
     for target in (f"GET http://{host}:{port}/ HTTP/1.1", f"CONNECT {host}:{port} HTTP/1.1"):
         answer = await ask(egress_process, f"{target}\r\nHost: {host}:{port}\r\n\r\n".encode())
@@ -100,13 +100,13 @@ async def test_an_address_of_ours_is_refused_in_every_spelling(secret: tuple[Pat
 
 
 @pytest.mark.parametrize("url", TRICKS)
-async def test_a_url_that_reads_in_two_ways_leads_to_neither(secret: tuple[Path, int], url: str) -> None:
+async def test_ambiguous_url_is_refused(secret: tuple[Path, int], url: str) -> None:
     egress_process, port = secret
     answer = await ask(egress_process, f"GET {url.format(port=port)} HTTP/1.1\r\nHost: example.org\r\n\r\n".encode())
     assert answer.startswith(b"HTTP/1.1 403 "), answer
 
 
-async def test_a_host_in_the_header_is_not_the_one_that_is_called(tmp_path: Path) -> None:
+async def test_host_header_does_not_choose_the_destination(tmp_path: Path) -> None:
     """The request's address decides, and is all that the server is told of: see RFC 9112, 3.2.2."""
     async with page("allowed") as port, page("secret") as other, proxy(tmp_path, f"127.0.0.1:{port}") as egress_process:
         asked = f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{other}\r\nHost: x\r\n\r\n"
@@ -128,7 +128,7 @@ class Rebinding:
 
 
 @pytest.mark.parametrize("answers", [("93.184.215.14", "127.0.0.1"), ("127.0.0.1", "93.184.215.14")])
-async def test_a_name_that_is_bound_anew_between_look_and_call_reaches_what_was_looked_at(
+async def test_dns_rebinding_reaches_the_checked_address(
     monkeypatch: pytest.MonkeyPatch, answers: tuple[str, str]
 ) -> None:
     resolver, called = Rebinding(*answers), []
@@ -148,7 +148,7 @@ async def test_a_name_that_is_bound_anew_between_look_and_call_reaches_what_was_
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_a_redirect_inwards_is_another_request_and_is_refused(tmp_path: Path, status: int) -> None:
+async def test_redirect_to_a_private_address_is_refused(tmp_path: Path, status: int) -> None:
     """An answer that redirects is passed on as it is; who follows it asks again, for an address that is refused."""
     async with page("secret") as inwards:
         to = f"http://127.0.0.1:{inwards}/"
@@ -164,7 +164,7 @@ async def test_a_redirect_inwards_is_another_request_and_is_refused(tmp_path: Pa
 
 
 @pytest.mark.bubblewrap
-async def test_from_a_sandbox_curl_reaches_none_of_them(tmp_path: Path) -> None:
+async def test_curl_in_a_sandbox_reaches_no_private_address(tmp_path: Path) -> None:
     """curl spells and resolves in its own way; with everybody allowed, it gets to no address of ours."""
     async with (
         page("secret") as port,

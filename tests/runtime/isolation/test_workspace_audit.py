@@ -66,7 +66,7 @@ def found(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_whatever_would_be_carried_out_is_found(tmp_path: Path, change: str) -> None:
+def test_audit_finds_everything_that_would_run(tmp_path: Path, change: str) -> None:
     baseline = Baseline(tmp_path, NAMES)
     subprocess.run(["bash", "-ec", change], cwd=tmp_path, check=True)
     path, what = CHANGES[change]
@@ -76,7 +76,7 @@ def test_whatever_would_be_carried_out_is_found(tmp_path: Path, change: str) -> 
 
 
 @pytest.mark.parametrize("change", HARMLESS)
-def test_what_is_harmless_is_passed_over(tmp_path: Path, change: str) -> None:
+def test_harmless_files_are_not_reported(tmp_path: Path, change: str) -> None:
     subprocess.run(["bash", "-ec", change], cwd=tmp_path, check=True)
     assert found(tmp_path) == []
 
@@ -89,7 +89,7 @@ while True:
 """
 
 
-def test_placeholders_that_come_and_go_are_nothing(tmp_path: Path) -> None:
+def test_audit_ignores_placeholders(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", tmp_path], check=True)
     with subprocess.Popen([sys.executable, "-c", COME_AND_GO, tmp_path]) as other:
         try:
@@ -100,7 +100,7 @@ def test_placeholders_that_come_and_go_are_nothing(tmp_path: Path) -> None:
             other.kill()
 
 
-def test_what_was_there_is_told_only_once_it_is_another(tmp_path: Path) -> None:
+def test_existing_finding_is_reported_only_when_it_changes(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / ".envrc").write_text("one")
     baseline = Baseline(tmp_path, NAMES)
@@ -109,7 +109,7 @@ def test_what_was_there_is_told_only_once_it_is_another(tmp_path: Path) -> None:
     assert len(baseline.new()) == 1
 
 
-def test_a_beginning_outlasts_the_program(tmp_path: Path) -> None:
+def test_job_start_time_survives_the_program(tmp_path: Path) -> None:
     workspace, kept = tmp_path / "workspace", tmp_path / "kept" / "before"
     workspace.mkdir()
     Baseline(workspace, NAMES, kept)
@@ -130,7 +130,7 @@ def deep(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("shape", [wide, deep])
-def test_a_walk_has_an_end_and_says_so(tmp_path: Path, shape: Callable[[Path], None]) -> None:
+def test_audit_is_limited_and_reports_it(tmp_path: Path, shape: Callable[[Path], None]) -> None:
     baseline = Baseline(tmp_path, NAMES, max_folders=50)
     shape(tmp_path)
     cut = audit(tmp_path, NAMES, 50)
@@ -140,7 +140,7 @@ def test_a_walk_has_an_end_and_says_so(tmp_path: Path, shape: Callable[[Path], N
     assert Baseline(tmp_path, NAMES, max_folders=50).new() == [CUT], "also where it was so at the beginning"
 
 
-def test_places_that_are_too_many_to_be_read_only_are_told(tmp_path: Path) -> None:
+def test_too_many_nested_paths_are_reported(tmp_path: Path) -> None:
     for number in range(survey_module.MAX_NESTED + 2):
         (tmp_path / f"d{number}").mkdir()
         (tmp_path / f"d{number}" / ".envrc").write_text("x")
@@ -148,7 +148,7 @@ def test_places_that_are_too_many_to_be_read_only_are_told(tmp_path: Path) -> No
     assert told.startswith("2 repositories and files deeper in the workspace are not read-only")
 
 
-def test_nothing_hostile_stops_it(tmp_path: Path) -> None:
+def test_hostile_files_do_not_stop_the_audit(tmp_path: Path) -> None:
     """Links in circles, names that are no text, what cannot be read, and a secret beside the workspace."""
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / ".envrc").write_text("x")
@@ -166,7 +166,7 @@ def test_nothing_hostile_stops_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-async def test_nested_repositories_and_names_are_protected_like_those_above(tmp_path: Path) -> None:
+async def test_nested_repositories_and_names_are_protected(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     subprocess.run(["git", "init", "--quiet", str(workspace / "deep" / "er")], check=True)
     (workspace / "deep" / ".vscode").mkdir()
@@ -194,7 +194,7 @@ async def test_nested_repositories_and_names_are_protected_like_those_above(tmp_
 
 
 @pytest.mark.bubblewrap
-async def test_what_is_made_inside_is_found_from_outside_also_after_the_end(tmp_path: Path) -> None:
+async def test_file_created_inside_is_reported_also_after_the_end(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with walled(workspace) as runtime:
         await run(runtime, "git init -q new && git -C new config core.sshCommand x && mkdir sub && echo x > sub/.envrc")
@@ -225,7 +225,7 @@ WRITES |= {
 
 
 @pytest.mark.bubblewrap
-async def test_every_path_is_blocked_or_told(tmp_path: Path) -> None:
+async def test_every_attack_path_is_blocked_or_reported(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     outcomes, told_before = dict[str, str](), set[str]()
     async with walled(workspace) as runtime:
