@@ -1,11 +1,27 @@
-#!python
-"""The scripts `handloom` and `handloom-server`: take other people's modules out of the way, then start the program.
-
-Installed as the scripts themselves and not as entry points, because the script that an installer makes of an entry
-point imports the package by its name, and the first `handloom` on `PYTHONPATH` may be the workspace's. So nothing is
-imported here that Python has not loaded before any program, until the folder that holds Handloom's own modules is
-first on `sys.path`. That folder is found by where this file is, or where Python installs packages.
+#!/bin/sh
+""":"
+# sh finds the interpreter, because the path in a line `#!/path/python` must not have a blank. In a virtual environment
+# it is beside this script; elsewhere it has the version of the folder in which Handloom is installed.
+self=$0
+[ -L "$self" ] && self=$(readlink -f -- "$self")
+here=${self%/*}
+[ "$here" = "$self" ] && here=.
+[ -f "$here/../pyvenv.cfg" ] && exec "$here/python" "$0" "$@"
+for package in "$here"/../lib/python3.*/*-packages/handloom "$here"/../lib/python3.*/*-packages/_handloom.pth; do
+  python=${package#"$here/../lib/"}
+  python=${python%%/*}
+  [ -x "$here/$python" ] && exec "$here/$python" "$0" "$@"
+  [ -e "$package" ] && command -v "$python" >/dev/null && exec "$python" "$0" "$@"
+done
+[ -x "$here/python3" ] && exec "$here/python3" "$0" "$@"
+exec python3 "$0" "$@"
 """
+# The scripts `handloom` and `handloom-server`: take other people's modules out of the way, then start the program.
+#
+# Installed as the scripts themselves and not as entry points, because the script that an installer makes of an entry
+# point imports the package by its name, and the first `handloom` on `PYTHONPATH` may be the workspace's. So nothing is
+# imported here that Python has not loaded before any program, until the folder that holds Handloom's own modules is
+# first on `sys.path`. That folder is found by where this file is, or where Python installs packages.
 
 import os
 import site

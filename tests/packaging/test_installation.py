@@ -49,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installation(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Handloom, and after it a package that ships `core`, `runtime` and `tui` as well."""
     folder = tmp_path_factory.mktemp("foreign")
-    return Installation.make(tmp_path_factory.mktemp("installed") / "venv", wheel, foreign_wheel(folder))
+    return Installation.make(tmp_path_factory.mktemp("installed") / "a venv", wheel, foreign_wheel(folder))
 
 
 @pytest.fixture
