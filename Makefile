@@ -75,7 +75,7 @@ pictures: setup ## record the pictures in docs/ from the running program
 	@$(BIN)/python -m tests.terminal_picture
 
 casts: setup ## record docs/questions-*.cast from the running program: every kind of question, answered by keyboard
-	@HANDLOOM_CASTS=$(CURDIR)/docs $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
+	@HANDLOOM_CASTS="$(CURDIR)/docs" $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
 
 documents: setup ## write the parts of docs/ that are generated from the program and its tests
 	@$(BIN)/python -m tests.documents
