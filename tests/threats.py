@@ -690,8 +690,8 @@ THREATS = (
         (
             "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
             "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
-            "tests/tui/terminal_io/test_terminal_replies.py::test_filter_is_same_for_any_split",
-            "tests/tui/terminal_io/test_terminal_replies.py::test_split_reply_types_nothing",
+            "tests/tui/terminal_io/test_textual_patches.py::test_filter_is_same_for_any_split",
+            "tests/tui/terminal_io/test_textual_patches.py::test_split_reply_types_nothing",
         ),
     ),
     Threat(

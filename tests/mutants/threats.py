@@ -378,7 +378,7 @@ PLANTED = (
         "tui/terminal_io/textual_patches.py",
         "    return _WHOLE.sub(_kept, data)",
         "    return data",
-        "tests/tui/terminal_io/test_terminal_replies.py::test_split_reply_types_nothing",
+        "tests/tui/terminal_io/test_textual_patches.py::test_split_reply_types_nothing",
     ),
     Planted(
         "R11",

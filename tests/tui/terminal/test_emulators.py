@@ -5,14 +5,22 @@ from __future__ import annotations
 import random
 import tomllib
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 
-from tests.tui.terminal.emulators import both
 from tui.terminal_io.emulator import SCROLLBACK_LINES, Emulator, load_ghostty
 from tui.terminal_io.pyte_emulator import ControlFilter, PyteEmulator
+
+KINDS: list[type[Emulator]] = [PyteEmulator]
+if find_spec("pyghostty") is not None:
+    from tui.terminal_io.ghostty_emulator import GhosttyEmulator
+
+    KINDS.append(GhosttyEmulator)
+
+both = pytest.mark.parametrize("kind", KINDS)
 
 
 def emulate(data: bytes, columns: int = 40, lines: int = 6, kind: type[Emulator] = PyteEmulator) -> Emulator:

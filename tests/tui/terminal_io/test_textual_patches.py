@@ -1,14 +1,32 @@
-"""What a terminal says by itself is dropped, in one piece or in many; what a person does passes."""
+"""The patches of Textual: terminal replies, escape bursts, closed terminals and the render cache."""
 
 from __future__ import annotations
+
+import gc
+import io
+import threading
+import weakref
+from collections.abc import Iterable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from textual import events
 from textual._xterm_parser import XTermParser
+from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 from textual.events import Key
+from textual.widget import Widget
 
-from tui.terminal_io.textual_patches import MAX_HELD, REPLY_LISTENER, ReplyFilter, install, typed_bytes
+from tests.tui.workspace.running_app import running, until
+from tui.terminal_io.textual_patches import (
+    MAX_HELD,
+    REPLY_LISTENER,
+    ReplyFilter,
+    install,
+    patch_closed_terminals,
+    patch_escapes,
+    typed_bytes,
+)
 
 FOREIGN = (
     "\x1b[<32;NaN;NaNM",
@@ -114,3 +132,70 @@ def test_keys_after_escape_pass(key: str) -> None:
     assert filtered.feed(key) == key
     assert filtered.feed("Go on") == "Go on"
     assert not filtered.retracts
+
+
+@pytest.fixture
+def parser() -> XTermParser:
+    patch_escapes()
+    return XTermParser()
+
+
+def pressed(messages: Iterable[object]) -> list[tuple[str, bytes]]:
+    return [(event.key, typed_bytes(event)) for event in messages if isinstance(event, events.Key)]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "keys"),
+    [
+        (["\x1b:wq\r"], [("colon", b"\x1b:"), ("w", b""), ("q", b""), ("enter", b"")]),
+        (["\x1b", ":w"], [("colon", b"\x1b:"), ("w", b"")]),
+        (["\x1b:" + 40 * "x"], [("colon", b"\x1b:"), *[("x", b"")] * 40]),
+        (["\x1bOab\x1b:w"], [("ctrl+up", b""), ("b", b""), ("colon", b"\x1b:"), ("w", b"")]),
+        (["\x1bOhi"], [("alt+shift+o", b"\x1bO"), ("h", b""), ("i", b"")]),
+        (["\x1bfx"], [("ctrl+right", b"\x1bf"), ("x", b"")]),
+        (["\x1b5j"], [("infinity", b"\x1b5"), ("j", b"")]),
+        (["\x1bp"], [("alt+p", b"\x1bp")]),
+        (["\x1b\x18"], [("ctrl+x", b"\x1b\x18")]),
+        (["\x1bé"], [("alt+é", b"\x1b\xc3\xa9")]),
+        (["\x1bOP\x1b[A\x1b[1;5C"], [("f1", b""), ("up", b""), ("ctrl+right", b"")]),
+    ],
+)
+def test_escape_pairs_are_keys_with_both_bytes(
+    parser: XTermParser, pieces: list[str], keys: list[tuple[str, bytes]]
+) -> None:
+    assert [key for piece in pieces for key in pressed(parser.feed(piece))] == keys
+
+
+class Gone(io.StringIO):
+    """A terminal that was closed."""
+
+    def write(self, text: str) -> int:
+        raise OSError(5, "Input/output error")
+
+
+def test_writing_to_closed_terminal_does_not_block() -> None:
+    patch_closed_terminals()
+    writer = WriterThread(Gone())
+    writer.start()
+
+    def write() -> None:
+        for _number in range(3 * MAX_QUEUED_WRITES):
+            writer.write("x")
+        writer.stop()
+
+    writing = threading.Thread(target=write, daemon=True)
+    writing.start()
+    writing.join(10)
+    assert not writing.is_alive()
+    assert not writer.is_alive()
+
+
+async def test_closed_dialog_frees_its_strips() -> None:
+    async with running() as it:
+        for key in ("f1", "ctrl+p"):
+            await it.press(key)
+            drawn = [weakref.ref(widget._styles_cache) for widget in it.app.screen.query(Widget)]
+            assert len(drawn) > 2
+            await it.press("escape")
+            assert it.shows_the_workspace
+            await until(it.pilot, lambda: gc.collect() >= 0 and all(cache() is None for cache in drawn))  # noqa: B023
