@@ -6,19 +6,9 @@ say about it. Knows no terminal.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from core.events import Envelope, UndoAction, UndoObservation
 from tui.chat.blocks import Block, Kind
 from tui.i18n import counted
-
-
-@dataclass(eq=False, slots=True)
-class _Span:
-    """The line that one undo left, and the event from which on it hides blocks."""
-
-    first: int
-    line: Block
 
 
 class RevertedTurns:
@@ -32,7 +22,8 @@ class RevertedTurns:
         """Undos that succeeded and whose action is in an older page."""
         self._redone: set[int] = set()
         """Undos that were redone and whose action is in an older page."""
-        self._spans: dict[int, _Span] = {}
+        self._lines: dict[int, Block] = {}
+        """The line of each undo, which hides blocks from its event on."""
 
     def for_older_page(self) -> RevertedTurns:
         older = RevertedTurns()
@@ -55,10 +46,10 @@ class RevertedTurns:
     def _settle(self, blocks: list[Block], id: int) -> None:
         action = self._actions[id]
         if action.redoes is not None:
-            span = self._spans.pop(action.redoes, None)
-            if span is not None and span.line in blocks:
+            line = self._lines.pop(action.redoes, None)
+            if line is not None and line in blocks:
                 self.moves += 1
-                _restore(blocks, span.line)
+                _restore(blocks, line)
             else:
                 self._redone.add(action.redoes)
         elif action.chat and id not in self._redone:
@@ -74,7 +65,7 @@ class RevertedTurns:
         for block in line.undone:
             block.serial = line.serial  # a cursor on one of them is then on the line
         line.touch()
-        self._spans[id] = _Span(first, line)
+        self._lines[id] = line
 
     def absorb(self, page: list[Block], older: RevertedTurns) -> set[Block]:
         """Hide what an older page has of undone turns, each block behind the innermost line.
@@ -82,15 +73,15 @@ class RevertedTurns:
         Returns the changed lines.
         """
         touched = set[Block]()
-        spans = sorted(self._spans.values(), key=lambda span: span.first)
-        for span in reversed(spans):
-            start = next((index for index, block in enumerate(page) if block.event_id >= span.first), len(page))
+        lines = sorted(self._lines.values(), key=lambda line: line.event_id)
+        for line in reversed(lines):  # of two that begin with one event, the later first
+            start = next((index for index, block in enumerate(page) if block.event_id >= line.event_id), len(page))
             if start < len(page):
-                span.line.undone = (*page[start:], *span.line.undone)
+                line.undone = (*page[start:], *line.undone)
                 del page[start:]
-                span.line.touch()
-                touched.add(span.line)
-        self._spans |= older._spans
+                line.touch()
+                touched.add(line)
+        self._lines |= older._lines
         self._actions |= older._actions
         return touched
 

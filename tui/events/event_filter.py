@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from tui.i18n import _
 
 if TYPE_CHECKING:
-    from tui.events.event_rows import Row
+    from tui.events.model import Row
 
 MAX_CHARS = 2_000
 """Longer than anybody types."""

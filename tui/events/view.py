@@ -29,8 +29,7 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.line_view import set_lines
 
 if TYPE_CHECKING:
-    from tui.events.event_rows import Row, Rows
-    from tui.events.model import EventsModel
+    from tui.events.model import EventsModel, Row, Rows
 
 _MIN_WIDTH_OF_TIME = 56
 _MIN_WIDTH_OF_SOURCE = 40

@@ -24,8 +24,8 @@ from tui.events.event_filter import (
     Term,
     parse,
 )
-from tui.events.event_rows import Row
 from tui.events.filter_bar import complete
+from tui.events.model import Row
 
 AT = time.mktime((2026, 1, 31, 14, 30, 5, 0, 0, -1))
 KINDS = ("message", "run", "run_ipython", "recall")

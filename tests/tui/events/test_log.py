@@ -30,8 +30,7 @@ from tests.tui.doubles import SessionDouble, StreamDouble
 from tests.tui.workspace.running_app import Running, running
 from tui.events import model as model_module
 from tui.events.event_filter import parse
-from tui.events.event_rows import Row
-from tui.events.model import EventsModel
+from tui.events.model import EventsModel, Row
 
 
 def commands(stream: StreamDouble, count: int) -> None:
