@@ -82,7 +82,7 @@ def test_a_yes_reaches_as_far_as_its_scope_says(handloom: Handloom, scope: str, 
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
         terminal.write("test it\n")
-        terminal.wait_for(ASKED, "Reason: the mode", "Answer: ", raw=True)
+        terminal.wait_for(ASKED, "Reason: mode", "Answer: ", raw=True)
         terminal.write("always everywhere bash(make *)\n")
         terminal.wait_for("The pattern does not match this action: bash: git branch 1.", raw=True)
         terminal.write(f"always {scope}\n")
