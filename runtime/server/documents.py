@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib import import_module
 from io import BytesIO
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from core.interpreter import start_command
 from runtime.server import processes
@@ -38,7 +38,7 @@ class ExtraMissingError(Exception):
     """The libraries are not installed; the text says what to do."""
 
 
-def may_be_one(path: str) -> bool:
+def has_document_extension(path: str) -> bool:
     """Return whether a path has the extension of a document."""
     return _kind(path) in _SIGNATURES
 
@@ -61,11 +61,18 @@ async def markdown(fd: int, path: str) -> str:
     """
     kind = _kind(path)
     with tempfile.TemporaryFile() as out:
+        process = _start(fd, out, kind)
         try:
-            process = _started(fd, out, kind)
+            async with asyncio.timeout(TIME_LIMIT_S):
+                status = await processes.wait_for_exit(process)
+        except TimeoutError:
+            raise FileError(
+                f"File validation failed for {path}: Reading it as a {kind} file took longer than {TIME_LIMIT_S:g} s. "
+                "Convert it with a command instead."
+            ) from None
         finally:
-            os.close(fd)
-        status = await _exit_status(process, path, kind)
+            process.kill()
+            process.wait()
         if status == LIBRARY_MISSING:
             raise ExtraMissingError(f"To read {kind} files, install the extra: pip install 'handloom[documents]'.")
         if status != 0:
@@ -74,34 +81,23 @@ async def markdown(fd: int, path: str) -> str:
         return out.read(MAX_TEXT_BYTES).decode("utf-8", "replace")
 
 
-def _started(document: int, out: BinaryIO, kind: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        start_command("runtime.server.documents", kind),
-        stdin=document,
-        stdout=out,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
-        start_new_session=True,
-    )
+def _start(fd: int, out: BinaryIO, kind: str) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(
+            start_command("runtime.server.documents", kind),
+            stdin=fd,
+            stdout=out,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            start_new_session=True,
+        )
+    finally:
+        os.close(fd)
 
 
 def _kind(path: str) -> str:
     return os.path.splitext(path)[1].lower()
-
-
-async def _exit_status(process: subprocess.Popen[bytes], path: str, kind: str) -> int:
-    try:
-        async with asyncio.timeout(TIME_LIMIT_S):
-            return await processes.wait_for_exit(process)
-    except TimeoutError:
-        raise FileError(
-            f"File validation failed for {path}: Reading it as a {kind} file took longer than {TIME_LIMIT_S:g} s. "
-            "Convert it with a command instead."
-        ) from None
-    finally:
-        process.kill()
-        process.wait()
 
 
 MEMORY_BYTES = 1024**3
@@ -189,7 +185,7 @@ KINDS: Mapping[str, Callable[[BytesIO], Iterator[str]]] = {
 }
 
 
-def main(kind: str) -> Any:
+def main(kind: str) -> int:
     give_up_rights()
     try:
         for block in KINDS[kind](BytesIO(sys.stdin.buffer.read())):

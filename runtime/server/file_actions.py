@@ -68,15 +68,14 @@ class Files:
         """Read a file's text, or the editor's view of it if the action asks for that."""
         if action.impl_source is FileReadSource.OH_ACI:
             return await self._view(action.path, action.view_range)
-        if documents.may_be_one(action.path):
-            path = self._resolve(action.path)
-            try:
-                if (text := await self._markdown(path)) is not None:
-                    return FileReadObservation(path=path, content=_part(text, action))
-            except ExtraMissingError as error:
-                return ErrorObservation(content=f"ERROR_BINARY_FILE {error}")
-            except FileError as error:
-                return ErrorObservation(content=str(error))
+        path = self._resolve(action.path)
+        try:
+            if (text := await self._markdown(path)) is not None:
+                return FileReadObservation(path=path, content=_part(text, action))
+        except ExtraMissingError as error:
+            return ErrorObservation(content=f"ERROR_BINARY_FILE {error}")
+        except FileError as error:
+            return ErrorObservation(content=str(error))
         return await asyncio.to_thread(self._read, action)
 
     async def write(self, action: FileWriteAction, action_id: int, emit: Emit) -> Observation:
@@ -133,19 +132,20 @@ class Files:
             raise
 
     async def _view(self, path: str, view_range: list[int] | None) -> Observation:
-        if os.path.isabs(path) and documents.may_be_one(path):
-            try:
-                if (text := await self._markdown(path)) is not None:
-                    content = excerpt(text, path, view_range)
-                    return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
-            except ExtraMissingError as error:
-                return ErrorObservation(content=f"ERROR:\n{text_file.BINARY.format(path=path)} {error}")
-            except (EditorError, FileError) as error:
-                return ErrorObservation(content=f"ERROR:\n{error}")
+        try:
+            if os.path.isabs(path) and (text := await self._markdown(path)) is not None:
+                content = excerpt(text, path, view_range)
+                return FileReadObservation(path=path, content=content, impl_source=FileReadSource.OH_ACI)
+        except ExtraMissingError as error:
+            return ErrorObservation(content=f"ERROR:\n{text_file.BINARY.format(path=path)} {error}")
+        except (EditorError, FileError) as error:
+            return ErrorObservation(content=f"ERROR:\n{error}")
         return await asyncio.to_thread(self._view_file, path, view_range)
 
     async def _markdown(self, path: str) -> str | None:
         """Return a document as Markdown; None if it is not a document or does not exist."""
+        if not documents.has_document_extension(path):
+            return None
         try:
             fd = await asyncio.to_thread(self._open_document, path)
         except OSError:

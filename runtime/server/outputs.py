@@ -1,9 +1,8 @@
 """The output of commands: stored completely in a private folder of the server, and passed on live.
 
 The model reads both ends of a long output and the user sees it live; any part can be read here, by bytes or lines, even
-while the command prints. A short output stays in memory; a longer one is written to a file whose name the agent is
-told. The bytes are those that the command wrote: the carriage return that the terminal adds to each line end is
-removed.
+while the command prints. A short output stays in memory; a longer one is written to a file whose name the agent gets.
+The bytes are those that the command wrote: the carriage return that the terminal adds to each line end is removed.
 
 The folder is removed with its server. A lock on the folder shows that its server runs; folders of killed servers are
 removed by the next one.
@@ -13,7 +12,7 @@ missing; the oldest outputs are dropped whole, before a command starts; a full d
 
 An OutputLog has the output of one shell. Its live bytes wait for the caller of the command, which slows the command
 down by reading slowly, and are shown to TerminalViewers, who do not. A viewer starts with the last screenful; a slow
-one skips output and is told how much. Memory is limited by BACKLOG_BYTES for each viewer.
+one skips output and gets a status with the number of bytes. Memory is limited by BACKLOG_BYTES for each viewer.
 """
 
 from __future__ import annotations

@@ -162,13 +162,13 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
     try:
         if not hasattr(os, "pidfd_open"):
             return await asyncio.to_thread(process.wait)
-        await gone(process.pid)
+        await wait_until_gone(process.pid)
         return process.wait()
     finally:
         _awaited.discard(process.pid)
 
 
-async def gone(pid: int) -> None:
+async def wait_until_gone(pid: int) -> None:
     """Wait until a process has ended, using its pidfd."""
     try:
         fd = os.pidfd_open(pid)
@@ -187,7 +187,7 @@ async def gone(pid: int) -> None:
 async def _all_gone(pids: Iterable[int]) -> None:
     if hasattr(os, "pidfd_open"):
         for pid in pids:
-            await gone(pid)
+            await wait_until_gone(pid)
 
 
 def signal_all(pids: Iterable[int], number: signal.Signals) -> None:

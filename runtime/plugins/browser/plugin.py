@@ -247,7 +247,7 @@ class BrowserPlugin:
 
     def _watch(self, is_watched: bool) -> None:
         if self.worker is not None:
-            self.worker.tell({"do": "watch", "on": is_watched})
+            self.worker.send({"do": "watch", "on": is_watched})
 
     def _on_message(self, message: Message) -> None:
         if "page" in message:

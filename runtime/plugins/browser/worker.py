@@ -132,7 +132,7 @@ class Worker:
             asyncio.create_task(self._work()),
             asyncio.create_task(self._screencast.run()),
             asyncio.create_task(self._tabs.closed.wait()),
-            *(asyncio.create_task(processes.gone(pid)) for pid in needed),
+            *(asyncio.create_task(processes.wait_until_gone(pid)) for pid in needed),
         ]
         try:
             done, _ = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)

@@ -116,16 +116,16 @@ class WorkerClient:
         number = self._number
         answer = self._answers[number] = asyncio.get_running_loop().create_future()
         try:
-            self.tell({**request, "id": number})
+            self.send({**request, "id": number})
             result: Message = await answer
             return result
         except asyncio.CancelledError:
-            self.tell({"do": "cancel", "id": number})
+            self.send({"do": "cancel", "id": number})
             raise
         finally:
             self._answers.pop(number, None)
 
-    def tell(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         """Send a message without waiting for an answer. Does nothing if the worker is gone."""
         if self._to_worker is not None and not self.is_gone:
             self._to_worker.write(json.dumps(message).encode() + b"\n")

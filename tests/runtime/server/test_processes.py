@@ -131,9 +131,9 @@ class TestEnding:
 
     async def test_gone_returns_for_an_ended_process(self) -> None:
         before = set(os.listdir("/proc/self/fd"))
-        await processes.gone(999_999_999)
+        await processes.wait_until_gone(999_999_999)
         with subprocess.Popen(["sleep", "0"]) as child:
-            await processes.gone(child.pid)
+            await processes.wait_until_gone(child.pid)
         assert set(os.listdir("/proc/self/fd")) == before
 
     async def test_orphans_are_reaped_but_not_awaited_processes(self) -> None:

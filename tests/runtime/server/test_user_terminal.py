@@ -194,9 +194,9 @@ async def test_agents_output_does_not_stall_after_a_slow_reader(shell: Shell) ->
     went_on: list[bool] = []
     wait = shell.session._shell.change
 
-    async def watched(seconds: float | None = None) -> None:
+    async def watched(within_s: float | None = None) -> None:
         paused = shell.session._log.is_backed_up
-        waiting = asyncio.create_task(wait(seconds))
+        waiting = asyncio.create_task(wait(within_s))
         await asyncio.sleep(0)
         if paused:
             went_on.append(waiting.done())
