@@ -126,6 +126,9 @@ def _inspect(action: Action, findings: Findings, shell: Shell, read_only: Collec
         case IPythonRunCellAction(code=code):
             if not is_understood(code, findings, (findings.places.workspace,)) or may_be_magic(code):
                 findings.not_understood(code, "code")
+                return replace(shell, has_opaque_cells=True)
+            if shell.has_opaque_cells:
+                findings.not_understood(code, "an earlier cell may have changed what it calls")
         case FileReadAction(path=path) | FileEditAction(path=path, command="view"):
             findings.read_path(_resolved(path, findings))
         case FileWriteAction(path=path):

@@ -19,6 +19,7 @@ from core.events import (
     CmdRunAction,
     Envelope,
     ErrorObservation,
+    IPythonRunCellAction,
     MCPAction,
     Observation,
     UserRejectObservation,
@@ -93,10 +94,10 @@ class RiskChecks:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A command without an observation so far."""
+    """A command or a cell without an observation so far."""
 
     event: int
-    action: CmdRunAction
+    action: CmdRunAction | IPythonRunCellAction
     before: Shell
 
 
@@ -114,7 +115,7 @@ class ShellHistory:
     def after(self, envelope: Envelope) -> ShellHistory:
         """The state after one more event. Events come in the order of their ids."""
         event = envelope.event
-        if isinstance(event, CmdRunAction):
+        if isinstance(event, CmdRunAction | IPythonRunCellAction):
             waiting = (*self.waiting, _Waiting(envelope.id, event, self.shell))[-MAX_WAITING:]
             return replace(self, shell=shell_after(event, self.workspace, self.shell), waiting=waiting)
         if isinstance(event, Observation) and envelope.cause is not None:
@@ -136,15 +137,25 @@ class ShellHistory:
     def before(self, action: Action) -> Shell:
         """The state before an action, which may wait for its observation or not be in the log yet."""
         for waiting in self.waiting:
-            is_same = isinstance(action, CmdRunAction) and waiting.action.command == action.command
-            if is_same and waiting.action.tool_call_metadata == action.tool_call_metadata:
+            if _is_same(waiting.action, action) and waiting.action.tool_call_metadata == action.tool_call_metadata:
                 return waiting.before
         return self.shell
 
 
-def shell_after(action: CmdRunAction, workspace: str, shell: Shell) -> Shell:
-    """The state of a shell after a command."""
-    return shell if action.is_static else facts_of(action, workspace=workspace, shell=shell).shell
+def _is_same(one: Action, other: Action) -> bool:
+    """Whether both run the same text in the same way."""
+    match one, other:
+        case CmdRunAction(), CmdRunAction():
+            return one.command == other.command
+        case IPythonRunCellAction(), IPythonRunCellAction():
+            return one.code == other.code
+    return False
+
+
+def shell_after(action: CmdRunAction | IPythonRunCellAction, workspace: str, shell: Shell) -> Shell:
+    """The state of a shell and of the kernel's cells after a command or a cell."""
+    is_static = isinstance(action, CmdRunAction) and action.is_static
+    return shell if is_static else facts_of(action, workspace=workspace, shell=shell).shell
 
 
 class ShellRecord:
@@ -171,9 +182,9 @@ class ShellRecord:
                 history = await asyncio.to_thread(_fold, history, page)
                 self._seen_id, self._ahead = page[-1].id, None
             self._history = history
-            if not isinstance(action, CmdRunAction):
+            if not isinstance(action, CmdRunAction | IPythonRunCellAction):
                 return self._ahead or history.shell
-            if any(waiting.action.command == action.command for waiting in history.waiting):
+            if any(_is_same(waiting.action, action) for waiting in history.waiting):
                 return history.before(action)
             shell = self._ahead or history.shell
             self._ahead = await asyncio.to_thread(shell_after, action, workspace, shell)

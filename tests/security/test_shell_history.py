@@ -6,16 +6,20 @@ from datetime import UTC, datetime
 
 from core.events import (
     Action,
+    ActionSecurityRisk,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
     ErrorObservation,
     EventSource,
+    IPythonRunCellAction,
+    IPythonRunCellObservation,
     MessageAction,
     Observation,
     UserRejectObservation,
 )
+from core.security.facts import facts_of
 from core.security.risk_checks import ShellHistory, shell_after
 from core.security.shell.shell_state import MAX_FOLDERS, MAX_VALUE_CHARS, MAX_VARIABLES, MAX_WRITTEN, Shell
 
@@ -57,6 +61,24 @@ def test_rejected_command_has_no_effect() -> None:
         both = shells((CD, None), (SET, None), (answer, 0))
         assert both.shell.folders == ("/w/src", "/w"), "another one waits, that began behind it"
         assert [waiting.event for waiting in both.waiting] == [1]
+
+
+def test_cells_are_understood_only_until_one_is_not() -> None:
+    known, opaque = (
+        IPythonRunCellAction(code="print(len('abc'))"),
+        IPythonRunCellAction(code="len = __import__('os').system"),
+    )
+    ran = IPythonRunCellObservation(code="", content="")
+
+    def risk_after(*events: tuple[Action | Observation, int | None]) -> ActionSecurityRisk:
+        return facts_of(known, workspace="/w", shell=shells(*events).before(known)).risk
+
+    assert risk_after((known, None), (ran, 0)) is ActionSecurityRisk.LOW
+    assert risk_after((opaque, None), (ran, 0)) is ActionSecurityRisk.UNKNOWN
+    assert risk_after((opaque, None)) is ActionSecurityRisk.UNKNOWN, "it may be running"
+    assert risk_after((opaque, None), (UserRejectObservation(content="no"), 0)) is ActionSecurityRisk.LOW
+    assert risk_after((opaque, None), (ran, 0), (known, None), (ran, 2)) is ActionSecurityRisk.UNKNOWN
+    assert facts_of(CD, workspace="/w", shell=shells((opaque, None), (ran, 0)).shell).risk is ActionSecurityRisk.LOW
 
 
 def test_static_command_has_no_effect() -> None:

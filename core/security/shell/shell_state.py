@@ -35,6 +35,8 @@ class Shell:
     """Links that commands created."""
     lost: str = ""
     """The command after which the state is unknown, if any."""
+    has_opaque_cells: bool = False
+    """Whether a cell ran that is not understood; it may have changed what any name means to later cells."""
 
     def at(self, folders: Iterable[str]) -> Shell:
         """The state in one of these folders."""
@@ -72,7 +74,7 @@ class Shell:
         known = bool(self.folders and other.folders)
         both = Shell(
             (), variables, self.environment or other.environment, self.written | other.written,
-            self.links | other.links, self.lost or other.lost,
+            self.links | other.links, self.lost or other.lost, self.has_opaque_cells or other.has_opaque_cells,
         )  # fmt: skip
         return both.at((*self.folders, *other.folders)) if known else both
 

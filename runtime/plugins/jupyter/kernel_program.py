@@ -23,6 +23,7 @@ import faulthandler
 import fcntl
 import select
 import signal
+import sysconfig
 import termios
 import threading
 from typing import Any
@@ -226,6 +227,20 @@ def settings() -> Config:
     return config
 
 
+def paths_for_cells(paths: list[str]) -> list[str]:
+    """Order `sys.path`: the standard library, then the current folder, which `-P` has excluded, then the rest.
+
+    The permission rules know what functions of the standard library do, so a file of the workspace must not replace
+    one of its modules.
+    """
+    standard = {sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")}
+    standard |= {
+        f"{os.path.dirname(path)}/python{sys.version_info.major}{sys.version_info.minor}.zip" for path in standard
+    }
+    standard |= {os.path.join(path, "lib-dynload") for path in standard}
+    return [*filter(standard.__contains__, paths), "", *(path for path in paths if path not in standard)]
+
+
 def become_a_child() -> None:
     """Make this process die with the server, and before it when memory runs out."""
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w") as score:
@@ -243,7 +258,7 @@ def main(connection_file: str, ready_fd: int) -> None:
     faulthandler.enable(os.dup(2), all_threads=False)
     application = KernelProgram.instance(config=settings())
     application.initialize(["-f", connection_file])
-    sys.path[:] = ["", *_BEFORE]  # cells may import from the current folder, which `-P` has excluded
+    sys.path[:] = paths_for_cells(_BEFORE)
     os.write(ready_fd, b"r")
     os.close(ready_fd)
     application.start()

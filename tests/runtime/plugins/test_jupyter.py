@@ -180,6 +180,16 @@ class TestPlace:
         assert await made.says("import ours; ours.answer") == "42"
         await made.plugin.aclose()
 
+    async def test_workspace_modules_do_not_replace_the_standard_library(self, tmp_path: Path) -> None:
+        (tmp_path / "work").mkdir()
+        for name in ("statistics", "mine"):
+            (tmp_path / "work" / f"{name}.py").write_text("mean = lambda numbers: 'of the workspace'\n")
+        made = Cells(tmp_path / "work", PYTHONPATH=str(tmp_path / "work"))
+        assert await made.says("import statistics, mine; print(statistics.mean([1, 3]), mine.mean([]))") == (
+            "2 of the workspace"
+        )
+        await made.plugin.aclose()
+
     async def test_nothing_is_left_in_the_home_folder(self, tmp_path: Path) -> None:
         home = tmp_path / "home"
         home.mkdir()
