@@ -239,6 +239,25 @@ class TestAttributes:
         write(path, b"new")
         assert "system.posix_acl_access" not in os.listxattr(path)
 
+    def test_attributes_of_an_unreadable_file_are_not_taken_from_elsewhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "f"
+        path.write_text("old")
+        try:
+            os.setxattr(tmp_path, "user.note", b"of the working folder")
+        except OSError as error:
+            pytest.skip(f"this file system keeps none: {error}")
+
+        def unreadable(place: Location) -> int:
+            raise PermissionError
+
+        monkeypatch.setattr(Location, "open_file", unreadable)
+        monkeypatch.chdir(tmp_path)
+        write(path, b"new")
+        assert path.read_bytes() == b"new"
+        assert "user.note" not in os.listxattr(path)
+
 
 @pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root gives files away")
 def test_a_file_keeps_its_owner(tmp_path: Path) -> None:
