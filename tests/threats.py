@@ -45,9 +45,9 @@ THREATS = (
         "names are not started; lines and pictures are bounded; only a clear yes is an approval, and an open "
         "question survives the editor",
         (
-            "tests/acp/test_walls.py::test_agent_of_an_editor_is_isolated",
-            "tests/acp/test_walls.py::test_required_isolation_that_fails_is_reported_to_the_editor",
-            "tests/acp/test_serving.py::TestSessions::test_mcp_servers_of_the_editor_are_reported_and_not_started",
+            "tests/acp/test_isolation.py::test_agent_of_an_editor_is_isolated",
+            "tests/acp/test_isolation.py::test_required_isolation_that_fails_is_reported_to_the_editor",
+            "tests/acp/test_sessions.py::TestSessions::test_mcp_servers_of_the_editor_are_reported_and_not_started",
             "tests/acp/test_hostile.py::test_invalid_message_gets_an_error_and_the_next_one_an_answer",
             "tests/acp/test_hostile.py::test_too_long_line_is_skipped_completely",
             "tests/acp/test_hostile.py::test_invalid_pictures_and_sounds_are_refused",
@@ -396,8 +396,8 @@ THREATS = (
             "tests/packaging/test_installation.py::test_processes_that_handloom_starts_load_nothing_of_the_folder",
             "tests/runtime/checkpoints/test_checkpoint_store.py::test_hostile_repository_runs_nothing",
             "tests/runtime/isolation/test_confinement.py::test_a_hostile_repository_runs_nothing_on_the_host",
-            "tests/runtime/isolation/test_git_identity.py::test_hostile_repository_cannot_influence_git_identity",
-            "tests/runtime/isolation/test_git_identity.py::test_only_known_modules_run_git_on_the_host",
+            "tests/runtime/isolation/test_git_config.py::test_hostile_repository_cannot_influence_git_identity",
+            "tests/runtime/isolation/test_git_config.py::test_only_known_modules_run_git_on_the_host",
             "tests/tui/prompt/test_files.py::test_a_hostile_repository_has_no_say",
             "tests/runtime/test_local_runtime.py::test_workspace_modules_do_not_replace_the_servers",
         ),
@@ -865,7 +865,7 @@ THREATS = (
         "again",
         (
             "tests/runtime/test_shortage_messages.py::TestDisk"
-            "::test_a_command_that_fills_it_is_ended_and_the_conversation_goes_on",
+            "::test_command_that_fills_the_disk_is_ended_and_the_conversation_continues",
             "tests/runtime/test_shortage_messages.py::TestDisk::test_shell_that_fills_the_disk_is_replaced",
             "tests/runtime/test_shortage_messages.py::TestDisk::test_command_that_uses_all_inodes_is_ended",
             "tests/runtime/isolation/test_confinement.py::test_temporary_files_are_limited_and_not_on_the_host_disk",
@@ -920,18 +920,18 @@ THREATS = (
         "name is taken, another screen has it",
         "Each is reported within ten seconds with what to do next, the next action works, and nothing is left behind",
         (
-            "tests/docker/test_ends.py::TestFaults::test_missing_container_is_reported_and_replaced",
-            "tests/docker/test_ends.py::TestFaults::test_paused_container_is_reported_and_resumed",
-            "tests/docker/test_ends.py::TestFaults::test_server_stopped_by_its_commands_is_replaced",
-            "tests/docker/test_ends.py::TestFaults::test_server_killed_by_its_commands_is_replaced",
-            "tests/docker/test_ends.py::TestFaults::test_out_of_memory_container_is_reported",
-            "tests/docker/test_ends.py::TestTheEngine::test_action_continues_while_the_engine_is_down",
-            "tests/docker/test_ends.py::TestTheEngine"
-            "::test_a_container_that_ended_with_the_engine_is_replaced_once_the_engine_is_back",
-            "tests/docker/test_ends.py::TestStarting::test_missing_image_is_reported",
-            "tests/docker/test_ends.py::TestStarting::test_taken_container_name_is_reported_and_left_alone",
-            "tests/docker/test_ends.py::TestStarting::test_second_screen_is_refused_and_the_first_continues",
-            "tests/docker/test_ends.py::TestTheFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
+            "tests/docker/test_faults.py::TestFaults::test_missing_container_is_reported_and_replaced",
+            "tests/docker/test_faults.py::TestFaults::test_paused_container_is_reported_and_resumed",
+            "tests/docker/test_faults.py::TestFaults::test_server_stopped_by_its_commands_is_replaced",
+            "tests/docker/test_faults.py::TestFaults::test_server_killed_by_its_commands_is_replaced",
+            "tests/docker/test_faults.py::TestFaults::test_out_of_memory_container_is_reported",
+            "tests/docker/test_faults.py::TestTheEngine::test_action_continues_while_the_engine_is_down",
+            "tests/docker/test_faults.py::TestTheEngine"
+            "::test_container_that_ended_with_the_engine_is_replaced_when_the_engine_returns",
+            "tests/docker/test_faults.py::TestStarting::test_missing_image_is_reported",
+            "tests/docker/test_faults.py::TestStarting::test_taken_container_name_is_reported_and_left_alone",
+            "tests/docker/test_faults.py::TestStarting::test_second_screen_is_refused_and_the_first_continues",
+            "tests/docker/test_faults.py::TestTheFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
             "tests/runtime/docker/test_image.py::TestFailures::test_missing_engine_is_reported",
             "tests/campaign/test_campaign.py::TestContainers"
             "::test_what_befalls_a_container_is_told_once_and_the_next_command_works",
@@ -944,10 +944,10 @@ THREATS = (
         "It has no capabilities, no new privileges, a read-only root file system, no network, the user's own "
         "numbers, and limits; the attempts that bubblewrap stops are stopped; `handloom doctor` warns of an old runc",
         (
-            "tests/docker/test_walls.py::test_no_escape_attempt_succeeds",
-            "tests/docker/test_walls.py::test_the_container_is_hardened",
-            "tests/docker/test_walls.py::test_container_listens_on_no_port",
-            "tests/docker/test_walls.py::test_unprotectable_workspace_is_refused",
+            "tests/docker/test_isolation.py::test_no_escape_attempt_succeeds",
+            "tests/docker/test_isolation.py::test_the_container_is_hardened",
+            "tests/docker/test_isolation.py::test_container_listens_on_no_port",
+            "tests/docker/test_isolation.py::test_unprotectable_workspace_is_refused",
             "tests/runtime/docker/test_container_spec.py"
             "::test_container_has_no_capabilities_no_network_and_a_read_only_root",
         ),
@@ -964,7 +964,7 @@ THREATS = (
         (
             "tests/runtime/isolation/test_confinement.py::test_no_escape_attempt_succeeds",
             "tests/runtime/isolation/test_confinement.py::test_protected_name_that_appears_is_moved_aside_after_the_command",
-            "tests/runtime/isolation/test_git_targets.py"
+            "tests/runtime/isolation/test_git_config.py"
             "::test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there",
             "tests/mcp/test_isolated.py::test_what_lies_beside_its_script_changes_nothing_outside",
             "tests/runtime/isolation/test_submodules.py::test_a_hostile_submodule_is_moved_aside",
@@ -987,8 +987,8 @@ THREATS = (
         "names itself",
         (
             "tests/runtime/isolation/test_confinement.py::test_no_escape_attempt_succeeds",
-            "tests/docker/test_walls.py::test_no_escape_attempt_succeeds",
-            "tests/docker/test_walls.py::test_container_reaches_only_allowed_hosts",
+            "tests/docker/test_isolation.py::test_no_escape_attempt_succeeds",
+            "tests/docker/test_isolation.py::test_container_reaches_only_allowed_hosts",
             "tests/runtime/isolation/test_confinement.py::test_escape_attempts_succeed_without_isolation",
             "tests/runtime/isolation/test_egress_proxy.py::test_sandbox_reaches_only_allowed_hosts",
             "tests/runtime/isolation/test_egress_proxy.py::test_no_proxy_runs_without_allowed_hosts",
@@ -1004,8 +1004,7 @@ THREATS = (
         (
             "tests/runtime/isolation/test_ssrf.py::test_private_address_is_refused_in_every_spelling",
             "tests/runtime/isolation/test_ssrf.py::test_ambiguous_url_is_refused",
-            "tests/runtime/isolation/test_ssrf.py"
-            "::test_dns_rebinding_reaches_the_checked_address",
+            "tests/runtime/isolation/test_ssrf.py::test_dns_rebinding_reaches_the_checked_address",
             "tests/runtime/isolation/test_ssrf.py::test_redirect_to_a_private_address_is_refused",
             "tests/runtime/isolation/test_ssrf.py::test_host_header_does_not_choose_the_destination",
             "tests/runtime/isolation/test_ssrf.py::test_curl_in_a_sandbox_reaches_no_private_address",
@@ -1049,7 +1048,7 @@ THREATS = (
             "tests/runtime/isolation/test_denied_mounts.py::test_unwritable_workspace_and_its_repository_are_read_only",
             "tests/runtime/isolation/test_egress_proxy.py::test_deny_rule_blocks_a_host_for_all_programs_of_a_sandbox",
             "tests/runtime/isolation/test_egress_proxy.py::test_denied_host_is_refused_and_the_rule_named",
-            "tests/docker/test_walls.py::test_denied_paths_and_hosts_are_unreachable",
+            "tests/docker/test_isolation.py::test_denied_paths_and_hosts_are_unreachable",
             "tests/mcp/test_isolated.py::test_what_rules_deny_is_out_of_its_reach",
             "tests/security/test_sandbox_rules.py::test_sandbox_enforces_rules_for_scripts",
             "tests/security/test_sandbox_rules.py::test_enforcement_of_each_rule",
@@ -1103,7 +1102,7 @@ THREATS = (
             "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
             "tests/secrets/test_command_secrets.py::test_command_gets_the_value_and_the_next_does_not",
             "tests/secrets/test_command_secrets.py::test_secret_is_not_in_arguments_history_or_other_environments",
-            "tests/docker/test_lent_secrets.py::test_secret_is_in_no_engine_data_process_or_file",
+            "tests/docker/test_command_secrets.py::test_secret_is_in_no_engine_data_process_or_file",
         ),
         is_blocker=True,
     ),

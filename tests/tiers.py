@@ -72,7 +72,7 @@ SECOND_TIER: tuple[Group, ...] = (
     Group(
         "Editors",
         "start the whole program for each test and speak to it as an editor does",
-        paths=("tests/acp/test_serving.py", "tests/acp/test_hostile.py", "tests/acp/test_other_agent.py"),
+        paths=("tests/acp/test_sessions.py", "tests/acp/test_hostile.py", "tests/acp/test_other_agent.py"),
     ),
     Group(
         "Contract",

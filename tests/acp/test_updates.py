@@ -1,11 +1,13 @@
-"""Events and frames as updates: what is said once, what is left out, and what a yes has to show. No process."""
+"""Events and frames as updates: what is sent once, what is left out, what a question shows, and the queue."""
 
 from __future__ import annotations
 
+import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from acp.schema import AgentMessageChunk, TextContentBlock
 
 from core.events import (
     Action,
@@ -37,8 +39,8 @@ from core.events import (
     TokenUsage,
 )
 from tui.acp.prompts import usage_update
-from tui.acp.tool_calls import DIFF_CHARS, TEXT_CHARS, Paths, fenced, permission_request
-from tui.acp.updates import EventTranslator
+from tui.acp.tool_calls import DIFF_CHARS, TEXT_CHARS, Paths, fenced, output_update, permission_request
+from tui.acp.updates import MAX_MERGED_CHARS, EventTranslator, Outbox, Update, message, thought
 from tui.approval.question import ask_about
 
 PATHS = Paths("/home/me/work", "/workspace")
@@ -229,3 +231,59 @@ class TestToolCalls:
         assert text.startswith("`````\n")
         assert text.endswith("\n`````")
         assert len(text) < TEXT_CHARS + 200
+
+
+class SlowEditor:
+    """Reads one update whenever `reads` is released."""
+
+    def __init__(self) -> None:
+        self.reads = asyncio.Semaphore(0)
+        self.got: list[Update] = []
+
+    async def send(self, update: Update) -> None:
+        self.got.append(update)
+        await self.reads.acquire()
+
+
+def text(update: Update) -> str:
+    assert isinstance(update, AgentMessageChunk)
+    assert isinstance(update.content, TextContentBlock)
+    return update.content.text
+
+
+async def test_queued_updates_are_merged_in_order() -> None:
+    editor = SlowEditor()
+    outbox = Outbox(editor.send)
+    outbox.put([message("first", 1)])
+    while not editor.got:
+        await asyncio.sleep(0)
+    for number in range(10_000):
+        outbox.put([message(f"{number} ", 2)])
+    outbox.put([thought("Hm.", 2), output_update(3, "one"), output_update(3, "two"), output_update(4, "three")])
+    for _ in range(100):
+        editor.reads.release()
+    await outbox.flush()
+    merged = [update for update in editor.got if isinstance(update, AgentMessageChunk)]
+    assert "".join(map(text, merged)) == "first" + "".join(f"{number} " for number in range(10_000))
+    assert max(len(text(update)) for update in merged) <= MAX_MERGED_CHARS
+    assert len(merged) == 3
+    assert [update.session_update for update in editor.got[3:]] == [
+        "agent_thought_chunk",
+        "tool_call_update",
+        "tool_call_update",
+    ]
+    await outbox.aclose()
+
+
+async def test_disconnected_editor_does_not_block_flush() -> None:
+    async def send(update: Update) -> None:
+        raise ConnectionResetError("gone")
+
+    outbox = Outbox(send)
+    outbox.put([message("one", 1), thought("two")])
+    async with asyncio.timeout(30):
+        await outbox.flush()
+    outbox.put([message("three", 1)])
+    async with asyncio.timeout(30):
+        await outbox.flush()
+    await outbox.aclose()

@@ -10,7 +10,7 @@ from pathlib import Path
 from runtime.local.local_runtime import LocalRuntime
 from tests.campaign.trial import Result
 from tests.program import ROOT
-from tests.runtime.isolation.confined import repository, walled
+from tests.runtime.isolation.confined import isolated, repository
 from tests.runtime.isolation.escape_attempts import goals, outcomes_of
 from tests.runtime.probes import HARMLESS
 
@@ -43,7 +43,7 @@ def run(seed: int) -> Result:
 async def _with_isolation() -> dict[str, bool]:
     with tempfile.TemporaryDirectory(prefix="handloom-escapes-") as name:
         workspace = repository(Path(name, "workspace"))
-        async with goals(Path(name)) as machine, walled(workspace) as runtime:
+        async with goals(Path(name)) as machine, isolated(workspace) as runtime:
             return await outcomes_of(runtime, machine)
 
 

@@ -19,7 +19,7 @@ from tests.contract.remote_here import RemoteHere
 from tests.fleets import Contained
 from tests.machine import REQUIREMENTS
 from tests.runtime.conftest import Watcher
-from tests.runtime.isolation.confined import WALLED, own
+from tests.runtime.isolation.confined import BUBBLEWRAP, own
 
 NO_CHANGE_TIMEOUT_S = 0.5
 """Short to wait for, long for a busy machine."""
@@ -28,7 +28,7 @@ _OPTIONS = ("--no-change-timeout", str(NO_CHANGE_TIMEOUT_S))
 
 def _bubblewrapped(folder: Path) -> LocalRuntime:
     own(folder)
-    return LocalRuntime(folder, options=_OPTIONS, isolation=WALLED)
+    return LocalRuntime(folder, options=_OPTIONS, isolation=BUBBLEWRAP)
 
 
 def _contained(folder: Path) -> Contained:

@@ -21,7 +21,7 @@ from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
-from tests.runtime.isolation.confined import WALLED, own
+from tests.runtime.isolation.confined import BUBBLEWRAP, own
 from tests.streams import opened_stream
 
 FREE = Settings.model_validate({"agent": {"confirm": "never"}})
@@ -101,7 +101,7 @@ async def test_repository_made_by_the_agent_is_reported_with_settings_and_hooks(
     own(workspace)
     make = "git init -q sub && git -C sub config core.fsmonitor 'touch /tmp/x' && echo x > sub/.git/hooks/pre-commit"
     model = write_script(tmp_path, [{"tool_calls": [bash(make)]}, FINISH, FINISH])
-    runtimes = lambda folder: LocalRuntime(folder, isolation=WALLED)  # noqa: E731
+    runtimes = lambda folder: LocalRuntime(folder, isolation=BUBBLEWRAP)  # noqa: E731
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=runtimes, environ={}) as manager:
         session = await manager.create(workspace=str(workspace), model=model)
         await rested(session)
@@ -122,7 +122,7 @@ async def test_moved_file_is_reported_and_can_be_restored(tmp_path: Path) -> Non
     own(workspace)
     commands = [bash("echo one > .envrc"), FINISH, bash("echo two > .envrc"), FINISH]
     model = write_script(tmp_path, [one if one is FINISH else {"tool_calls": [one]} for one in commands])
-    runtimes = lambda folder: LocalRuntime(folder, isolation=WALLED)  # noqa: E731
+    runtimes = lambda folder: LocalRuntime(folder, isolation=BUBBLEWRAP)  # noqa: E731
     async with ConversationManager(tmp_path / "home", FREE, make_runtime=runtimes, environ={}) as manager:
         session = await manager.create(workspace=str(workspace), model=model)
         await rested(session)

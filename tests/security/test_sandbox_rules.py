@@ -18,7 +18,7 @@ from core.security.policy import Rule
 from core.security.sandbox_rules import CUT, TOO_MANY, denials, status
 from runtime.local.local_runtime import LocalRuntime
 from tests.doubles import FINISH, bash
-from tests.runtime.isolation.confined import WALLED, own
+from tests.runtime.isolation.confined import BUBBLEWRAP, own
 from tests.session.test_session import conversation, of_type, send_and_settle
 
 
@@ -157,7 +157,7 @@ async def test_sandbox_enforces_rules_for_scripts(tmp_path: Path) -> None:
     (workspace / "script").write_text("cat *.txt\n")
     own(workspace)
     turns = [{"tool_calls": [bash("sh script")]}, FINISH]
-    make_runtime = partial(LocalRuntime, isolation=WALLED)
+    make_runtime = partial(LocalRuntime, isolation=BUBBLEWRAP)
     async with conversation(tmp_path, [*turns, *turns], make_runtime=make_runtime) as session:
         statuses = list[str]()
         session.frames.watch(lambda frame: statuses.append(frame.message) if isinstance(frame, Status) else None)

@@ -1,4 +1,4 @@
-"""A sandbox with walls for tests. Root walls in nobody of root's own, so the workspace is given to another user."""
+"""An isolated sandbox for tests. Root cannot be isolated in a folder of root, so the workspace gets another owner."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from runtime.local.local_runtime import LocalRuntime
 from runtime.server_runtime import ServerRuntime
 
 SOMEBODY = 12345
-"""The number of a user who need not exist."""
-WALLED = Isolation("bubblewrap")
+"""The ID of a user who need not exist."""
+BUBBLEWRAP = Isolation("bubblewrap")
 
 
 def own(folder: Path) -> None:
-    """Give a folder and what is in it to somebody who is not root."""
+    """Give a folder and its content to a user who is not root."""
     if os.getuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
@@ -39,15 +39,15 @@ def repository(folder: Path) -> Path:
 
 
 @asynccontextmanager
-async def walled(
+async def isolated(
     workspace: Path,
-    isolation: Isolation = WALLED,
+    isolation: Isolation = BUBBLEWRAP,
     *,
     options: tuple[str, ...] = (),
     denials: Denials | None = None,
     **changes: object,
 ) -> AsyncIterator[LocalRuntime]:
-    """A runtime with walls, started; `options` are the server's, `denials` what rules deny."""
+    """A started runtime in bubblewrap; `options` are the server's, `denials` those of rules."""
     wanted = replace(isolation, **changes)  # type: ignore[arg-type]
     runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted, options=options)
     assert not runtime.why_open
@@ -61,7 +61,7 @@ async def walled(
 
 
 async def run(runtime: ServerRuntime, command: str, timeout: float = 60) -> CmdOutputObservation:
-    """What a command said."""
+    """Run a command and return its observation."""
     action = CmdRunAction(command=command, timeout=timeout, blocking=True, hidden=True)
     observation = await runtime.execute(action, 1, lambda frame: None)
     assert isinstance(observation, CmdOutputObservation), observation

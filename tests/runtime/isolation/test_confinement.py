@@ -23,7 +23,7 @@ from runtime.isolation.cgroups import ControlGroup, Limits
 from runtime.isolation.confinement import Isolation, remove_abandoned
 from runtime.isolation.protected_paths import CONTENTS, HeldMounts
 from runtime.local.local_runtime import LocalRuntime
-from tests.runtime.isolation.confined import SOMEBODY, WALLED, own, repository, run, walled
+from tests.runtime.isolation.confined import BUBBLEWRAP, SOMEBODY, isolated, own, repository, run
 from tests.runtime.isolation.escape_attempts import Goals, goals, outcomes_of
 from tests.runtime.probes import HARMLESS
 
@@ -42,7 +42,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Goals]:
 
 
 async def test_no_escape_attempt_succeeds(workspace: Path, machine: Goals) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         outcomes = await outcomes_of(runtime, machine)
     print(f"{len(outcomes)} ways out were tried, {sum(outcomes.values())} of them led out")
     assert [name for name, led_out in outcomes.items() if led_out] == []
@@ -65,7 +65,7 @@ async def test_escape_attempts_succeed_without_isolation(workspace: Path, machin
 
 
 async def test_ordinary_work_is_possible_inside(workspace: Path) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         assert runtime.isolation == "bubblewrap"
         script = """
         set -e
@@ -99,7 +99,7 @@ async def test_git_identity_is_passed_and_other_settings_are_not(
     mine = tmp_path / "mine"
     mine.write_text("[user]\n\tname = Ada Lovelace\n\temail = ada@example.org\n[credential]\n\thelper = store\n")
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(mine))
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         told = await run(
             runtime, "git commit --quiet --allow-empty -m x && git log --format='%an <%ae>'; git config -l"
         )
@@ -114,7 +114,7 @@ def names_in(folder: Path) -> list[str]:
 
 async def test_no_files_are_created_in_the_workspace_during_a_session(workspace: Path) -> None:
     before = names_in(workspace)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         status = await run(runtime, "git status --porcelain; ls -A")
         assert status.content.split() == ["??", ".vscode/", ".git", ".vscode"]
         assert names_in(workspace) == before
@@ -125,7 +125,7 @@ async def test_no_files_are_created_in_the_workspace_during_a_session(workspace:
 async def test_empty_leftover_folder_is_removed_at_start(workspace: Path) -> None:
     (workspace / ".envrc").mkdir()
     own(workspace)
-    async with walled(workspace):
+    async with isolated(workspace):
         assert not (workspace / ".envrc").exists()
 
 
@@ -134,7 +134,7 @@ async def test_protected_name_that_appears_is_moved_aside_after_the_command(tmp_
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     own(workspace)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         done = await run(runtime, f"echo x > {name}")
         assert f"{name}: moved to {name}.from-sandbox" in done.metadata.suffix
         assert names_in(workspace) == [str(workspace / f"{name}.from-sandbox")]
@@ -146,7 +146,7 @@ async def test_protected_name_that_appears_is_moved_aside_after_the_command(tmp_
 
 async def test_protected_name_created_by_an_edit_or_as_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         edit = FileEditAction(path=str(workspace / ".envrc"), command="create", file_text="x\n")
         observation = await runtime.execute(edit, 2, lambda frame: None)
         assert ".envrc: moved to .envrc.from-sandbox" in observation.content
@@ -157,7 +157,7 @@ async def test_protected_name_created_by_an_edit_or_as_a_link_is_moved_aside(wor
 
 
 async def test_file_of_a_background_job_is_moved_aside_at_the_next_check(workspace: Path) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         await run(runtime, "(until [ -e go ]; do sleep 0.01; done; echo x > .envrc; touch done) & disown")
         assert await runtime.left_behind() == []
         (workspace / "go").touch()
@@ -166,7 +166,7 @@ async def test_file_of_a_background_job_is_moved_aside_at_the_next_check(workspa
 
 
 async def test_restored_file_is_read_only_afterwards(workspace: Path) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         await run(runtime, "echo one > .envrc; mkdir .idea")
         with pytest.raises(UsageError, match=r"There are: \.envrc, \.idea"):
             await runtime.put_back("")
@@ -179,7 +179,7 @@ async def test_restored_file_is_read_only_afterwards(workspace: Path) -> None:
 
 
 async def test_protected_paths_are_configurable(workspace: Path) -> None:
-    async with walled(workspace, protected_paths=("Makefile",)) as runtime:
+    async with isolated(workspace, protected_paths=("Makefile",)) as runtime:
         await run(runtime, "echo x > Makefile; echo x > .envrc")
         assert (workspace / "Makefile.from-sandbox").exists()
         assert (workspace / ".envrc").exists()
@@ -196,7 +196,7 @@ async def test_readable_path_is_readable_and_not_writable(workspace: Path, tmp_p
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "tool").write_text("sharp")
-    async with walled(workspace, readable_paths=(tools,)) as runtime:
+    async with isolated(workspace, readable_paths=(tools,)) as runtime:
         assert (await run(runtime, f"cat {tools}/tool")).content == "sharp"
         assert (await run(runtime, f"echo x > {tools}/tool")).exit_code != 0
 
@@ -206,7 +206,7 @@ async def test_hidden_folder_in_the_workspace_stays_hidden(workspace: Path) -> N
     home.mkdir()
     (home / "handloom.db").write_text("conversations")
     own(workspace)
-    async with walled(workspace, hidden_paths=(home,)) as runtime:
+    async with isolated(workspace, hidden_paths=(home,)) as runtime:
         assert (await run(runtime, "ls home")).content == ""
         assert (await run(runtime, "echo x > home/config.toml")).exit_code != 0
     assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
@@ -225,7 +225,7 @@ async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tm
     )
     assert fired.exists(), "a git on the host would carry it out"
     fired.unlink()
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         await run(runtime, "git status; git add -A; git stash list")
     runtime = LocalRuntime(workspace)
     await runtime.start()
@@ -239,7 +239,7 @@ async def test_git_worktree_works_and_its_repository_stays_protected(tmp_path: P
     subprocess.run([*git, "-c", "user.email=b", "commit", "--quiet", "--allow-empty", "-m", "first"], check=True)
     subprocess.run([*git, "worktree", "add", "--quiet", str(tmp_path / "tree")], check=True, capture_output=True)
     own(tmp_path)
-    async with walled(tmp_path / "tree") as runtime:
+    async with isolated(tmp_path / "tree") as runtime:
         done = await run(
             runtime, "git -c user.name=a -c user.email=b commit --quiet --allow-empty -m second && git log"
         )
@@ -258,7 +258,7 @@ async def test_unregistered_worktree_gives_no_access(workspace: Path, tmp_path: 
     (tmp_path / "secrets" / "key").write_text("canary")
     (workspace / ".git").write_text(f"gitdir: {secrets}\n")
     own(tmp_path)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         assert (await run(runtime, f"cat {tmp_path}/secrets/key")).exit_code != 0
         assert (await run(runtime, "echo x > .git")).exit_code != 0
 
@@ -272,7 +272,7 @@ async def test_git_works_with_settings_of_the_worktree_while_a_sandbox_runs(work
         (workspace / ".git" / "commondir").write_text(".\n")
         (workspace / ".git" / "config.worktree").write_text(CONTENTS["config.worktree"])
     own(workspace)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         for where in (subprocess.run([*git, "status"], capture_output=True, check=False).returncode,
                       (await run(runtime, "git status")).exit_code):  # fmt: skip
             assert where == 0
@@ -286,15 +286,15 @@ async def test_sandbox_starts_if_a_folder_replaces_a_git_file(workspace: Path) -
     (workspace / ".git" / "config.worktree").mkdir()
     (workspace / ".git" / "commondir").mkdir()
     own(workspace)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         for name in ("commondir", "config.worktree"):
             assert (await run(runtime, f"touch .git/{name}/x")).exit_code != 0
             assert (await run(runtime, f"rmdir .git/{name}")).exit_code != 0
 
 
 async def test_git_placeholder_stays_while_any_sandbox_needs_it(workspace: Path) -> None:
-    async with walled(workspace) as one:
-        async with walled(workspace) as two:
+    async with isolated(workspace) as one:
+        async with isolated(workspace) as two:
             assert (await run(two, "echo x > .git/commondir")).exit_code != 0
         assert (workspace / ".git" / "commondir").exists()
         assert (await run(one, "echo x > .git/commondir; rm .git/commondir; mkdir .git/commondir")).exit_code != 0
@@ -303,7 +303,7 @@ async def test_git_placeholder_stays_while_any_sandbox_needs_it(workspace: Path)
 
 @pytest.mark.parametrize("name", [".git/config", ".vscode"])
 async def test_broken_protection_ends_the_sandbox(workspace: Path, name: str) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         (workspace / name).rename(workspace / "aside")
         subprocess.run(["cp", "-a", str(workspace / "aside"), str(workspace / name)], check=True)
         with pytest.raises(RuntimeUnavailableError, match=f"{name} was replaced"):
@@ -315,7 +315,7 @@ async def test_broken_protection_ends_the_sandbox(workspace: Path, name: str) ->
 
 async def test_no_process_survives_the_end(workspace: Path) -> None:
     mark = f"{300 + os.getpid() % 100000}.25"
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         started = f"until [ $(ps -eo args | grep -c '^sleep {mark}') = 2 ]; do sleep 0.01; done"
         await run(runtime, f"(setsid nohup sleep {mark} &); (trap '' INT TERM HUP; sleep {mark} & disown); {started}")
         assert _running(mark) == 2
@@ -328,7 +328,7 @@ def _running(mark: str) -> int:
 
 
 async def test_required_isolation_that_fails_starts_nothing(tmp_path: Path) -> None:
-    runtime = await asyncio.to_thread(LocalRuntime, Path.home(), isolation=WALLED)
+    runtime = await asyncio.to_thread(LocalRuntime, Path.home(), isolation=BUBBLEWRAP)
     assert runtime.isolation == "none"
     with pytest.raises(RuntimeUnavailableError, match="holds your home folder"):
         await runtime.start()
@@ -371,7 +371,7 @@ async def test_server_socket_cannot_be_replaced_from_inside(workspace: Path, tmp
         elsewhere.bind(f"{folder}/s")
         elsewhere.listen()
         elsewhere.setblocking(False)
-        async with walled(workspace) as runtime:
+        async with isolated(workspace) as runtime:
             assert (await run(runtime, "find / -type s 2>/dev/null")).content == ""
             await run(runtime, f"for s in $(find / -type s 2>/dev/null); do rm -f $s; ln -s {folder}/s $s; done")
             assert (await run(runtime, "echo here")).content == "here"
@@ -393,10 +393,10 @@ def test_placeholders_of_a_killed_session_are_removed_at_the_next_start(workspac
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from tests.runtime.isolation.confined import walled
+from tests.runtime.isolation.confined import isolated
 
 async def main():
-    async with walled(Path(sys.argv[1])):
+    async with isolated(Path(sys.argv[1])):
         print("started", flush=True)
         await asyncio.Event().wait()
 
@@ -406,7 +406,7 @@ asyncio.run(main())
 
 async def test_memory_processes_and_file_size_are_limited(workspace: Path) -> None:
     limits = Limits(memory_of_each_bytes=512 * 1024**2, processes=100, file_bytes=1024**2)
-    async with walled(workspace, limits=limits) as runtime:
+    async with isolated(workspace, limits=limits) as runtime:
         hungry = await run(runtime, f"{sys.executable} -c 'bytearray(900_000_000)'")
         assert hungry.exit_code != 0
         forks = await run(runtime, "for i in $(seq 200); do (sleep 2 &) || echo NO; done 2>&1 | grep -c -E 'NO|fork'")
@@ -419,7 +419,7 @@ async def test_memory_processes_and_file_size_are_limited(workspace: Path) -> No
 
 async def test_fork_bomb_is_limited_and_ends_with_the_sandbox(workspace: Path) -> None:
     name = f"bomb{os.getpid()}"
-    async with walled(workspace, limits=Limits(processes=150)) as runtime:
+    async with isolated(workspace, limits=Limits(processes=150)) as runtime:
         script = workspace / name
         script.write_text(f"#!/bin/sh\n./{name} & ./{name} &\nexec sleep 1\n")
         script.chmod(0o755)
@@ -460,7 +460,7 @@ async def test_temporary_files_are_limited_and_not_on_the_host_disk(workspace: P
 
 async def test_usage_and_limits_are_reported(workspace: Path) -> None:
     limits = Limits(memory_bytes=512 * 1024**2, memory_of_each_bytes=512 * 1024**2, processes=100)
-    async with walled(workspace, limits=limits) as runtime:
+    async with isolated(workspace, limits=limits) as runtime:
         before = await runtime.usage()
         hold = f"{sys.executable} -c 'import sys; b = bytearray(100_000_000); print(1, flush=True); sys.stdin.read()'"
         await run(runtime, f"coproc {hold}; read -u ${{COPROC[0]}}")
@@ -483,7 +483,7 @@ async def test_control_group_limits_all_processes_together(workspace: Path) -> N
     finally:
         group.remove()
     hold = f"{sys.executable} -c 'import time; b = bytearray(150_000_000); time.sleep(2); print(1)'"
-    async with walled(workspace, limits=limits) as runtime:
+    async with isolated(workspace, limits=limits) as runtime:
         together = await run(runtime, f"for i in 1 2 3 4 5 6; do {hold} & done; wait")
         assert 0 < together.content.split().count("1") < 6
         told = "[The sandbox ran out of memory, so a process was killed: the limit for all processes is 512 MB.]"
@@ -494,7 +494,7 @@ async def test_control_group_limits_all_processes_together(workspace: Path) -> N
 
 
 async def test_killed_isolated_server_is_replaced(workspace: Path) -> None:
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         assert runtime.server_pid is not None
         os.kill(runtime.server_pid, 9)
         with pytest.raises(RuntimeUnavailableError):

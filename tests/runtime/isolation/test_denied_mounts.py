@@ -13,7 +13,7 @@ from core.events import ErrorObservation, FileEditAction, FileReadAction
 from core.sandbox_types import Denials
 from runtime.isolation.protected_paths import Mount, Mounts, Visibility, deny
 from runtime.local.local_runtime import LocalRuntime
-from tests.runtime.isolation.confined import WALLED, own, repository, run, walled
+from tests.runtime.isolation.confined import BUBBLEWRAP, isolated, own, repository, run
 
 pytestmark = [pytest.mark.alone, pytest.mark.bubblewrap]
 
@@ -118,7 +118,7 @@ async def tried(runtime: LocalRuntime, commands: dict[str, str]) -> dict[str, st
 
 async def test_hidden_file_cannot_be_read_by_any_path(workspace: Path) -> None:
     before = contents(workspace)
-    async with walled(workspace, denials=denials_in(workspace)) as runtime:
+    async with isolated(workspace, denials=denials_in(workspace)) as runtime:
         assert contents(workspace) == before
         said = await tried(runtime, READS)
     assert {name: text for name, text in said.items() if "canary" in text} == {}
@@ -127,14 +127,14 @@ async def test_hidden_file_cannot_be_read_by_any_path(workspace: Path) -> None:
 
 
 async def test_commands_can_read_without_rules(workspace: Path) -> None:
-    async with walled(workspace, denials=Denials()) as runtime:
+    async with isolated(workspace, denials=Denials()) as runtime:
         said = {name: (await tried(runtime, {name: READS[name]}))[name] for name in ("the name", "Python", "a folder")}
         assert all("canary" in text for text in said.values())
 
 
 async def test_read_only_file_cannot_be_changed_by_any_path(workspace: Path) -> None:
     before = contents(workspace)
-    async with walled(workspace, denials=denials_in(workspace)) as runtime:
+    async with isolated(workspace, denials=denials_in(workspace)) as runtime:
         said = await tried(runtime, WRITES)
         assert (await run(runtime, "cat fixed.txt docs/deep/page")).content == "as it was\nas it was"
     after = contents(workspace)
@@ -145,7 +145,7 @@ async def test_read_only_file_cannot_be_changed_by_any_path(workspace: Path) -> 
 
 
 async def test_file_tools_cannot_reach_denied_files(workspace: Path) -> None:
-    async with walled(workspace, denials=denials_in(workspace)) as runtime:
+    async with isolated(workspace, denials=denials_in(workspace)) as runtime:
         read = await runtime.execute(FileReadAction(path=str(workspace / "secret.txt")), 1, lambda frame: None)
         assert isinstance(read, ErrorObservation)
         assert "canary" not in read.content
@@ -156,7 +156,7 @@ async def test_file_tools_cannot_reach_denied_files(workspace: Path) -> None:
 
 async def test_unwritable_workspace_and_its_repository_are_read_only(workspace: Path) -> None:
     before = contents(workspace)
-    async with walled(workspace, denials=Denials(unwritable=(str(workspace),))) as runtime:
+    async with isolated(workspace, denials=Denials(unwritable=(str(workspace),))) as runtime:
         for command in ("echo x > new", "echo x > .git/new", "git commit --allow-empty -m x", "echo x > keys/new"):
             assert (await run(runtime, command)).exit_code != 0, command
         assert (await run(runtime, "cat keys/key && echo x > /tmp/x && cat /tmp/x")).content == "canary\nx"
@@ -170,17 +170,17 @@ async def test_readable_paths_are_hidden_by_rules_and_stay_read_only(workspace: 
     (tools / "deep" / "tool").write_text("sharp")
     own(tools)
     denied = Denials(unreadable=(f"{tools}/deep/token", str(tmp_path / "elsewhere")))
-    async with walled(workspace, denials=denied, readable_paths=(tools,)) as runtime:
+    async with isolated(workspace, denials=denied, readable_paths=(tools,)) as runtime:
         assert "canary" not in (await run(runtime, f"cat {tools}/deep/token; mv {tools}/deep {tools}/d")).content
         assert (await run(runtime, f"cat {tools}/deep/tool")).content == "sharp"
         assert (await run(runtime, f"echo x > {tools}/deep/tool")).exit_code != 0
-    async with walled(workspace, denials=Denials(unreadable=(str(tmp_path),)), readable_paths=(tools,)) as runtime:
+    async with isolated(workspace, denials=Denials(unreadable=(str(tmp_path),)), readable_paths=(tools,)) as runtime:
         assert "sharp" not in (await run(runtime, f"cat {tools}/deep/tool")).content
         assert (await run(runtime, "cat fixed.txt")).content == "as it was"
 
 
 async def test_replacing_a_denied_file_on_the_host_ends_the_sandbox(workspace: Path) -> None:
-    async with walled(workspace, denials=denials_in(workspace)) as runtime:
+    async with isolated(workspace, denials=denials_in(workspace)) as runtime:
         (workspace / "new").write_text("canary\n")
         (workspace / "new").rename(workspace / "secret.txt")
         with pytest.raises(RuntimeUnavailableError, match=r"secret\.txt was replaced"):
@@ -191,7 +191,7 @@ async def test_replacing_a_denied_file_on_the_host_ends_the_sandbox(workspace: P
 
 async def test_changed_rules_are_enforced_at_the_next_start(workspace: Path) -> None:
     denials = Denials()
-    runtime = LocalRuntime(workspace, isolation=WALLED)
+    runtime = LocalRuntime(workspace, isolation=BUBBLEWRAP)
     runtime.deny(lambda: denials)
     try:
         await runtime.start()

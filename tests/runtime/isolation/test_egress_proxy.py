@@ -26,7 +26,7 @@ from runtime.isolation.egress_proxy import (
     is_public,
 )
 from tests.repeated import leaves_nothing_running
-from tests.runtime.isolation.confined import repository, run, walled
+from tests.runtime.isolation.confined import isolated, repository, run
 
 INWARDS = (
     "127.0.0.1",
@@ -326,7 +326,7 @@ async def test_deny_rule_blocks_a_host_for_all_programs_of_a_sandbox(tmp_path: P
     denials = Denials(hosts=(*denying("127.0.0.2", "*.evil.test"),))
     async with page() as port:
         hosts = (f"127.0.0.1:{port}", f"127.0.0.2:{port}", "*")
-        async with walled(workspace, denials=denials, allowed_hosts=hosts) as runtime:
+        async with isolated(workspace, denials=denials, allowed_hosts=hosts) as runtime:
             fetch = "curl -sS -m 10 --noproxy '' {}"
             http = await run(runtime, fetch.format(f"http://127.0.0.2:{port}/"))
             told = "127.0.0.2 is denied by the rule policy.toml:1 deny net(127.0.0.2)"
@@ -347,7 +347,7 @@ async def test_denying_every_host_leaves_only_loopback(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with page() as port:
         allowed = (f"127.0.0.1:{port}", "*")
-        async with walled(workspace, denials=Denials(hosts=(*denying("*"),)), allowed_hosts=allowed) as runtime:
+        async with isolated(workspace, denials=Denials(hosts=(*denying("*"),)), allowed_hosts=allowed) as runtime:
             said = await run(runtime, f"curl -sS -m 10 --noproxy '' http://127.0.0.1:{port}/")
             assert "127.0.0.1 is denied by the rule policy.toml:1 deny net(*)" in said.content
             serve = "python3 -m http.server -b 127.0.0.1 8765 >/dev/null 2>&1 &"
@@ -361,7 +361,7 @@ async def test_sandbox_reaches_only_allowed_hosts(tmp_path: Path) -> None:
     async with (
         page() as port,
         page("another") as other,
-        walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime,
+        isolated(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime,
     ):
         fetch = "curl -sS -m 10 --noproxy '' http://127.0.0.1:{}/"
         assert (await run(runtime, fetch.format(port))).content.startswith("a page")
@@ -375,7 +375,7 @@ async def test_redirect_is_checked_again(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     async with page("secret") as inwards:
         to = {"Location": f"http://127.0.0.1:{inwards}/"}
-        async with page("moved", 302, to) as port, walled(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime:
+        async with page("moved", 302, to) as port, isolated(workspace, allowed_hosts=(f"127.0.0.1:{port}",)) as runtime:
             said = await run(runtime, f"curl -sS -L -m 10 --noproxy '' http://127.0.0.1:{port}/")
     assert "secret" not in said.content
     assert "is not allowed" in said.content
@@ -383,7 +383,7 @@ async def test_redirect_is_checked_again(tmp_path: Path) -> None:
 
 @pytest.mark.bubblewrap
 async def test_no_proxy_runs_without_allowed_hosts(tmp_path: Path) -> None:
-    async with walled(repository(tmp_path / "workspace")) as runtime:
+    async with isolated(repository(tmp_path / "workspace")) as runtime:
         assert (await run(runtime, "env | grep -i -c _proxy=")).content == "0"
     listing = subprocess.run(["ps", "-eo", "ppid,args"], capture_output=True, text=True, check=True).stdout
     assert not [line for line in listing.splitlines() if line.split()[0] == str(os.getpid()) and "egress" in line]
@@ -392,5 +392,5 @@ async def test_no_proxy_runs_without_allowed_hosts(tmp_path: Path) -> None:
 @pytest.mark.bubblewrap
 async def test_unknown_name_is_reported_and_nothing_starts(tmp_path: Path) -> None:
     with pytest.raises(RuntimeUnavailableError, match=r"is not a host.*Correct sandbox\.allowed_hosts"):
-        async with walled(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
+        async with isolated(repository(tmp_path / "workspace"), allowed_hosts=("http://x",)):
             pass

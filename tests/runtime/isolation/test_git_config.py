@@ -1,15 +1,28 @@
-"""What git would carry out by a settings file: what is not known to be harmless is named, and git reads it so, too."""
+"""Settings of git: which are dangerous, which files they point at, and who commits."""
 
 from __future__ import annotations
 
+import ast
+import os
 import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from runtime.isolation.git_config import Setting, UnreadableError, dangerous, settings
-from tests.journeys.hostile import GIT_SETTINGS
+from runtime.isolation.git_config import (
+    MAX_TARGETS,
+    Setting,
+    UnreadableError,
+    dangerous,
+    identity_environment,
+    settings,
+    targets,
+)
+from runtime.isolation.protected_paths import protecting_mounts
+from tests.journeys.hostile import GIT_SETTINGS, Traps, git_settings
+from tests.program import ROOT
+from tests.runtime.isolation.confined import isolated, own, repository, run
 
 CLONED = """\
 [core]
@@ -127,3 +140,150 @@ def test_random_configs_are_parsed_like_git_or_reported(tmp_path: Path, seed: in
                 assert setting.value.split() == (value or "true").split() or not value, text
             agreed += 1
     assert agreed
+
+
+POINTING = {
+    "ln -s ../../scripts/hook .git/hooks/pre-commit": "scripts/hook",
+    "git config include.path ../shared.conf": "shared.conf",
+    "git config includeIf.gitdir:/.path ../shared.conf": "shared.conf",
+    "git config core.hooksPath scripts": "scripts",
+    "git config core.fsmonitor ./scripts/hook": "scripts/hook",
+    "git config core.sshCommand 'ssh -o ProxyCommand=scripts/hook'": "scripts/hook",
+    "git config filter.x.clean 'sh -c \"scripts/hook %f\"'": "scripts/hook",
+    "git config filter.x.smudge 'python3 tools/clean.py'": "tools",
+    "git config diff.x.textconv scripts/hook": "scripts/hook",
+    "git config alias.x '!scripts/hook; true'": "scripts/hook",
+    'git config credential.helper "$PWD/scripts/hook"': "scripts/hook",
+    "printf '[include]\\npath = more.conf\\n' > .git/more.conf; echo '[alias]x = !scripts/hook' > shared.conf; "
+    "git config include.path ../shared.conf": "scripts/hook",
+    "cp scripts/hook .git/filter; git config filter.x.clean .git/filter": ".git/filter",
+    "mkdir .husky; ln -s ../scripts/hook .husky/pre-push": "scripts/hook",
+}
+"""By what sets it, the path that is protected then."""
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    workspace = repository(tmp_path / "workspace")
+    for name in ("scripts/hook", "tools/clean.py", "shared.conf", "README.md", "src/code.c"):
+        (workspace / name).parent.mkdir(exist_ok=True)
+        (workspace / name).write_text("")
+    (workspace / "scripts" / "hook").chmod(0o755)
+    return workspace
+
+
+def set_up(workspace: Path, command: str) -> None:
+    trusted = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.directory", "GIT_CONFIG_VALUE_0": "*"}  # not root's
+    subprocess.run(["bash", "-ec", command], cwd=workspace, check=True, env={**os.environ, **trusted})
+    own(workspace)
+
+
+@pytest.mark.parametrize("command", POINTING)
+def test_it_is_found(workspace: Path, command: str) -> None:
+    set_up(workspace, command)
+    read_only = [mount.path for mount in protecting_mounts(workspace, [".husky"]).mounts if mount.access == "read-only"]
+    assert workspace / POINTING[command] in read_only
+
+
+def test_non_executable_target_stays_writable(workspace: Path) -> None:
+    (workspace / ".git" / "refs" / "heads" / "main").write_text("")
+    set_up(workspace, "git config alias.x '!grep TODO README.md src tests'; git config user.name src/code.c")
+    set_up(workspace, "git config alias.y '!git log refs/heads/main; cat .git/HEAD'")
+    assert targets(workspace, [workspace / ".git"]).existing == []
+
+
+def test_targets_outside_the_workspace_are_ignored(workspace: Path) -> None:
+    set_up(workspace, "git config core.hooksPath /etc; ln -s /etc/passwd .git/hooks/x; ln -s loop .git/hooks/loop")
+    (workspace / ".git" / "config.worktree").mkdir()
+    assert targets(workspace, [workspace / ".git"]).existing == []
+
+
+def test_unprotected_targets_are_counted(workspace: Path) -> None:
+    for number in range(MAX_TARGETS + 3):
+        (workspace / f"t{number}.sh").touch()
+    set_up(workspace, "for n in $(seq 0 102); do ln -s ../../t$n.sh .git/hooks/h$n; done")
+    assert targets(workspace, [workspace / ".git"]).left_out == 3
+    assert protecting_mounts(workspace, []).left_out == 3
+
+
+@pytest.mark.bubblewrap
+async def test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there(workspace: Path) -> None:
+    settings = "; ".join(command for command in POINTING if "more.conf" not in command and "sshCommand" not in command)
+    set_up(workspace, settings.replace("core.fsmonitor ./scripts/hook", "core.fsmonitor false"))
+    async with isolated(workspace) as runtime:
+        for attack in (
+            "echo x >> scripts/hook",
+            "rm scripts/hook",
+            "mv scripts aside",
+            "echo x > shared.conf",
+            "mv -f README.md shared.conf",
+            "echo x > tools/clean.py",
+            "echo x > tools/json.py",
+            "mv tools aside",
+        ):
+            assert (await run(runtime, attack)).exit_code != 0, attack
+        assert (await run(runtime, "echo x > src/code.c && echo x > README.md && echo x > new")).exit_code == 0
+        assert await runtime.left_behind() == []
+
+
+@pytest.mark.bubblewrap
+async def test_missing_hooks_folder_is_moved_aside_when_it_appears(workspace: Path) -> None:
+    set_up(workspace, "git config core.hooksPath my/hooks")
+    async with isolated(workspace) as runtime:
+        done = await run(runtime, "mkdir -p my/hooks && echo x > my/hooks/pre-commit")
+        assert "my/hooks: moved to my/hooks.from-sandbox" in done.metadata.suffix
+    assert not (workspace / "my" / "hooks").exists()
+
+
+@pytest.mark.bubblewrap
+async def test_too_many_targets_are_reported(workspace: Path) -> None:
+    for number in range(MAX_TARGETS + 3):
+        (workspace / f"t{number}.sh").touch()
+    set_up(workspace, "for n in $(seq 0 102); do ln -s ../../t$n.sh .git/hooks/h$n; done")
+    async with isolated(workspace) as runtime:
+        (told,) = await runtime.left_behind()
+    assert told.startswith("3 files that settings and hooks of git point at are not read-only")
+
+
+def test_hostile_repository_cannot_influence_git_identity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("workspace", "marks", "out"):
+        (tmp_path / name).mkdir()
+    traps = Traps(tmp_path / "workspace", tmp_path / "marks")
+    git_settings(traps)
+    subprocess.run(["git", "-C", str(traps.workspace), "config", "user.name", "Mallory"], check=True)
+    (tmp_path / "mine").write_text("[user]\n\tname = Ada\n")
+    monkeypatch.chdir(traps.workspace)
+    for mark in traps.marks.iterdir():  # laying the traps may have sprung some
+        mark.unlink()
+    for name, value in {"GIT_DIR": ".git", "GIT_WORK_TREE": ".", "GIT_CONFIG_GLOBAL": str(tmp_path / "mine")}.items():
+        monkeypatch.setenv(name, str(traps.workspace / value) if name != "GIT_CONFIG_GLOBAL" else value)
+    environ = identity_environment(tmp_path / "out")
+    assert traps.sprung() == []
+    written = Path(environ["GIT_CONFIG_GLOBAL"]).read_text()
+    assert "Ada" in written
+    assert "Mallory" not in written
+
+
+def test_only_known_modules_run_git_on_the_host() -> None:
+    """No list of words begins with git but where no repository has a say; the commands of `core.repository` are for
+    the shell of the sandbox."""
+    found = []
+    for package in ("core", "runtime", "tui"):
+        for file in (ROOT / package).rglob("*.py"):
+            for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+                words = (
+                    node.elts
+                    if isinstance(node, ast.List | ast.Tuple)
+                    else node.args
+                    if isinstance(node, ast.Call)
+                    else []
+                )
+                if words and isinstance(words[0], ast.Constant) and words[0].value == "git":
+                    found.append(str(file.relative_to(ROOT)))
+    assert sorted(found) == [
+        "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
+        "runtime/git_files.py",
+        "runtime/isolation/git_config.py",
+        "tui/doctor/checks.py",  # for its version
+        "tui/doctor/report.py",  # the name of a row
+    ]

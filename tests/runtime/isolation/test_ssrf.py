@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from runtime.isolation.egress_proxy import EgressProxy, Rule
-from tests.runtime.isolation.confined import repository, run, walled
+from tests.runtime.isolation.confined import isolated, repository, run
 from tests.runtime.isolation.test_egress_proxy import ask, page, proxy
 
 HOSTS = {
@@ -168,7 +168,7 @@ async def test_curl_in_a_sandbox_reaches_no_private_address(tmp_path: Path) -> N
     """curl spells and resolves in its own way; with everybody allowed, it gets to no address of ours."""
     async with (
         page("secret") as port,
-        walled(repository(tmp_path / "workspace"), allowed_hosts=(f"*:{port}",)) as inside,
+        isolated(repository(tmp_path / "workspace"), allowed_hosts=(f"*:{port}",)) as inside,
     ):
         urls = [f"http://{host}:{port}/" for _, host in URLS] + [url.format(port=port) for url in TRICKS]
         listing = "\n".join(urls)

@@ -14,7 +14,7 @@ import pytest
 from core.autorun_paths import NAMES
 from runtime.isolation import workspace_audit as survey_module
 from runtime.isolation.workspace_audit import CUT, Baseline, audit
-from tests.runtime.isolation.confined import own, repository, run, walled
+from tests.runtime.isolation.confined import isolated, own, repository, run
 
 CHANGES: dict[str, tuple[str, str]] = {
     "git init -q deep/er; git -C deep/er config core.fsmonitor /x": ("deep/er/.git/config", "setting core.fsmonitor"),
@@ -175,7 +175,7 @@ async def test_nested_repositories_and_names_are_protected(tmp_path: Path) -> No
     (workspace / "deep" / "link" / ".envrc").symlink_to("../../.vscode")
     own(workspace)
     before = sorted(str(path) for path in workspace.rglob("*"))
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         for attack in (
             "git -C deep/er config core.fsmonitor x",
             "echo x > deep/er/.git/hooks/pre-commit",
@@ -196,7 +196,7 @@ async def test_nested_repositories_and_names_are_protected(tmp_path: Path) -> No
 @pytest.mark.bubblewrap
 async def test_file_created_inside_is_reported_also_after_the_end(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         await run(runtime, "git init -q new && git -C new config core.sshCommand x && mkdir sub && echo x > sub/.envrc")
         during = await runtime.left_behind()
     assert during == await runtime.left_behind()
@@ -228,7 +228,7 @@ WRITES |= {
 async def test_every_attack_path_is_blocked_or_reported(tmp_path: Path) -> None:
     workspace = repository(tmp_path / "workspace")
     outcomes, told_before = dict[str, str](), set[str]()
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         for name, write in WRITES.items():
             done = await run(runtime, f"({write}) 2>/dev/null")
             told = set(await runtime.left_behind())

@@ -17,7 +17,7 @@ from core.events import BrowseInteractiveAction, BrowserOutputObservation, Brows
 from runtime.client import ActionExecutionClient
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.action_server import KEY, Server
-from tests.runtime.isolation.confined import own, run, walled
+from tests.runtime.isolation.confined import isolated, own, run
 from tests.runtime.plugins.browser_server import Browser, Site
 
 pytestmark = pytest.mark.browser
@@ -36,7 +36,7 @@ async def test_isolated_browser_opens_servers_of_its_sandbox(tmp_path: Path) -> 
     workspace.mkdir()
     (workspace / "index.html").write_text("<h1>built here</h1>")
     own(workspace)
-    async with walled(workspace, options=PLUGIN) as runtime:
+    async with isolated(workspace, options=PLUGIN) as runtime:
         server = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)"
         serve = f"{server}; print(s.server_port, flush=True); s.serve_forever()"
         port = (await run(runtime, f'mkfifo p; python3 -c "{serve}" >p 2>/dev/null & read n <p; echo $n')).content

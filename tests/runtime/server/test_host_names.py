@@ -16,7 +16,7 @@ from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER
 from tests.runtime.action_server import KEY, Server
 from tests.runtime.conftest import Watcher
-from tests.runtime.isolation.confined import repository, run, walled
+from tests.runtime.isolation.confined import isolated, repository, run
 from tests.warm_servers import WarmRuntime
 
 NAMES = (
@@ -114,7 +114,7 @@ async def test_any_name_may_start_a_path(server: Server, client: ActionExecution
 )
 async def test_a_workspace_may_have_any_name(tmp_path: Path, name: str) -> None:
     workspace = repository(tmp_path / name)
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         assert (await run(runtime, "touch made && git status >/dev/null && echo done")).content == "done"
     open_ = WarmRuntime(workspace)
     await open_.start()

@@ -15,7 +15,7 @@ from runtime.server import input_detection, prompt
 from runtime.server.bash_session import LOOK_AGAIN_S, WAITING_FOR_INPUT, BashSession
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell
-from tests.runtime.isolation.confined import own, run, walled
+from tests.runtime.isolation.confined import isolated, own, run
 
 pytestmark = [
     pytest.mark.alone,
@@ -171,7 +171,7 @@ def test_invalid_task_data_is_ignored(said: str, tmp_path: Path, monkeypatch: py
 async def test_detection_works_in_a_sandbox_and_without_privileges(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     own(tmp_path / "workspace")
-    async with walled(tmp_path / "workspace") as runtime:
+    async with isolated(tmp_path / "workspace") as runtime:
         observation = await runtime.execute(CmdRunAction(command="seq 1 100000; read x"), 1, lambda frame: None)
         assert isinstance(observation, CmdOutputObservation)
         assert prompt.WAITS in observation.metadata.suffix

@@ -13,7 +13,7 @@ import pytest
 
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.action_server import Process
-from tests.runtime.isolation.confined import repository, run, walled
+from tests.runtime.isolation.confined import isolated, repository, run
 from tests.runtime.isolation.escape_attempts import address_of_this_machine
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -70,9 +70,9 @@ async def test_isolated_sandbox_listens_only_for_its_proxy(tmp_path: Path) -> No
     workspace = repository(tmp_path / "workspace")
     look = "cat " + " ".join(f"/proc/net/{table}" for table in TABLES)
     before = of_the_machine()
-    async with walled(workspace) as runtime:
+    async with isolated(workspace) as runtime:
         assert listeners((await run(runtime, look)).content) == set()
-    async with walled(workspace, allowed_hosts=("example.org",)) as runtime:
+    async with isolated(workspace, allowed_hosts=("example.org",)) as runtime:
         ((address, _),) = listeners((await run(runtime, look)).content)
         assert address == "127.0.0.1"
         assert of_the_machine() - before == set()

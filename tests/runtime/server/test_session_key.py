@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.local.local_runtime import LocalRuntime
-from tests.runtime.isolation.confined import repository, run, walled
+from tests.runtime.isolation.confined import isolated, repository, run
 
 KEY = "5e55" * 16
 ENDS = KEY[:8], KEY[8:]
@@ -60,7 +60,7 @@ MEMORY_SEARCH = f"{sys.executable} -I -c {shlex.quote(SEARCH)}"
 @pytest.mark.bubblewrap
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 async def test_commands_cannot_find_the_key(tmp_path: Path) -> None:
-    async with walled(repository(tmp_path / "workspace")) as runtime:
+    async with isolated(repository(tmp_path / "workspace")) as runtime:
         for look in LOOKS:
             assert KEY not in (await run(runtime, f"({look}) 2>&1 | grep -a -o {PATTERN} | head")).content, look
         searched = await run(runtime, MEMORY_SEARCH)

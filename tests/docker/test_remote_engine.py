@@ -23,7 +23,7 @@ from runtime.reconnecting_client import LINK
 from tests.containers import base_image, engine, sandbox_image
 from tests.contract.conftest import Place
 from tests.docker.gate import Gate
-from tests.docker.test_ends import change, container_of, left_over
+from tests.docker.test_faults import change, container_of, left_over
 from tests.doubles import FINISH, write_script
 from tests.fleets import Contained
 from tests.runtime.certificates import Authority
