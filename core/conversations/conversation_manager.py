@@ -206,7 +206,7 @@ class ConversationManager:
         ConfigurationError, StoreError, and UsageError, also if all slots are taken by conversations that work, or if
         the user has not read a project's agent.
         """
-        await self.trust.begin(workspace)
+        await self.trust.apply_setting(workspace)
         kind = await asyncio.to_thread(self.factory.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
             repository = str(Repository.parse(repository))
@@ -289,7 +289,7 @@ class ConversationManager:
         try:
             (info,) = await self.store.conversations(conversation_id=conversation_id)
             workspace = await asyncio.to_thread(self._workspace_of, info)
-            await self.trust.begin(workspace)
+            await self.trust.apply_setting(workspace)
             llm = await self.factory.model(model or info.model, workspace)
         except BaseException:
             await self.store.release(lease)

@@ -212,7 +212,7 @@ def gather(
 
     `project_path` and `user_path` map files to their paths in the sandbox.
     """
-    standing = policy.standing(survey_project(folder, along))
+    standing = policy.state_of(survey_project(folder, along))
     home = survey_home(own.home)
     sources = [
         Source(PROJECT, standing.trusted, standing.survey.problems, project_path),

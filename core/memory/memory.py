@@ -215,8 +215,8 @@ class Memory:
     def _gather(self, own: UserFolders, along: Sequence[str]) -> Gathered:
         top = self.sandbox_folder
         if self._runtime.workspace_host and self._policy.mode == ALWAYS:
-            standing = self._policy.standing(survey_project(self.folder, along))
-            self._policy.store.give(standing.survey.folder, standing.waiting)
+            standing = self._policy.state_of(survey_project(self.folder, along))
+            self._policy.store.approve(standing.survey.folder, standing.waiting)
         return gather(
             own,
             self._policy,

@@ -1,7 +1,7 @@
-"""Dumps of bytes as od, xxd and hexdump print them: the bytes, and where the dump shows each. Pure.
+"""Parser for dumps of od, xxd and hexdump: the bytes of a dump, and where the dump shows each of them. Pure.
 
-How a dump is to be read cannot always be told, such as the order of the two bytes of a word, so it is read in each way
-that fits. A line has an offset or none, columns with the bytes, and perhaps the same bytes as text behind them.
+The format is not always clear, such as the byte order, so a dump is parsed in every format that fits. A line may have
+an offset, has columns with the bytes, and may repeat the bytes as text.
 """
 
 from __future__ import annotations
@@ -13,46 +13,46 @@ from dataclasses import dataclass, field
 
 Span = tuple[int, int]
 Cell = tuple[int, int, int]
-"""A byte, and where its column begins and ends."""
+"""A byte, and the begin and end of its column."""
 
 _CHAR = rb"(?: {3}[!-~]| {2}\\[0abtnvfr]| [0-7]{3}| {4})"
 BEGINNING = (
     rb"(?:[0-9a-fA-F]{6,16}+(?::? {1,4}+[0-9a-fA-F]{2,16}+[ \r\n]|" + _CHAR + rb"{4})"
     rb"| {0,4}+(?:[0-9a-fA-F]{2,16}+ {1,4}+){3}| (?:  [!-~]| \\[0abtnvfr]|[0-7]{3})" + _CHAR + rb"{3})"
 )
-"""What a dump's line begins with, and ordinary lines seldom do. Each alternative fails on its first characters."""
+"""The beginning of a line of a dump. Each alternative fails fast."""
 _OFFSET = re.compile(rb"[0-9a-fA-F]{6,16}(:?)(?=[ \r\n]|\Z)")
 _COLUMN = re.compile(rb"( {0,4})(-?[0-9a-fA-F]+)(?=[ \r\n]|\Z)")
 _OTHER_CHAR = re.compile(rb" {3}([!-~])| {2}(\\[0abtnvfr])| ([0-7]{3})|( {4})")
 _BEGUN_LINE = re.compile(rb"\n?[0-9a-fA-F]{0,16}:? *(?:[0-9a-fA-F]|\\)?")
 _ESCAPED = {b"\\0": 0, b"\\a": 7, b"\\b": 8, b"\\t": 9, b"\\n": 10, b"\\v": 11, b"\\f": 12, b"\\r": 13}
 _SKIPPED_LINES = 2
-"""Lines in another format that stand between two of one dump, as in `od -t x1c`."""
+"""Lines in another format between two lines of a dump, as in `od -t x1c`."""
 _OFFSET_WIDTHS = (7, 6, 8)
-"""Of octal and decimal offsets, of `-A x`, and of hexdump's."""
+"""Widths of octal and decimal offsets, of `-A x`, and of those of hexdump."""
 _LEAST_BYTES = 7
-"""A dump of fewer holds no secret."""
+"""A shorter dump cannot contain a secret."""
 
 
 @dataclass(slots=True)
 class Dump:
-    """The bytes of a dump. Cells and lines have the bytes' order."""
+    """The bytes of a dump, with their positions in order."""
 
     data: bytes = b""
     cells: list[Span] = field(default_factory=list)
-    """Where each byte stands in the columns."""
+    """The position of each byte in the columns."""
     begins: list[int] = field(default_factory=list)
-    """Of each line, its first byte's number."""
+    """The index of the first byte of each line."""
     lines: list[Span] = field(default_factory=list)
     texts: list[int] = field(default_factory=list)
-    """Where each line's bytes stand as text behind the columns; -1 for nowhere."""
+    """The position of the text of each line, or -1."""
 
     def place(self, number: int) -> int:
-        """Where the line begins that shows a byte."""
+        """The begin of the line that shows a byte."""
         return self.lines[bisect_right(self.begins, number) - 1][0]
 
     def pieces(self, begin: int, end: int) -> list[Span]:
-        """What shows these bytes: of each line a part of its columns, and of its text."""
+        """The positions that show these bytes, in columns and texts."""
         found = []
         for line in range(bisect_right(self.begins, begin) - 1, bisect_right(self.begins, end - 1)):
             first = max(begin, self.begins[line])
@@ -67,12 +67,12 @@ class Dump:
 
 
 def may_go_on(text: bytes, dump: Dump) -> bool:
-    """Whether what follows a dump at the end of a text may be the beginning of its next line."""
+    """Whether the rest of a text after a dump may be the beginning of its next line."""
     return _BEGUN_LINE.fullmatch(text, dump.lines[-1][1]) is not None
 
 
 def read(text: bytes, begin: int) -> tuple[int, list[Dump]]:
-    """Where the dump ends whose first line begins here, and its bytes in each way of reading that fits."""
+    """Parse a dump that begins here. Returns its end, and the dump in every format that fits."""
     dumps, end = list[Dump](), begin
     for way in (_big, _little, _octal, _octal_words, _bits, _decimal, None):
         dump = _read_as(text, begin, way)
@@ -83,11 +83,11 @@ def read(text: bytes, begin: int) -> tuple[int, list[Dump]]:
 
 
 Way = Callable[[bytes], bytes | None]
-"""The bytes that a column stands for; None where it cannot be a column."""
+"""Decodes a column; returns None if it is not one."""
 
 
 def _read_as(text: bytes, begin: int, way: Way | None) -> Dump:
-    """The dump in one way of reading; None is the way of `od -c`."""
+    """Parse a dump in one format; None is the format of `od -c`."""
     dump, data, skipped = Dump(), bytearray(), 0
     while begin < len(text) and skipped <= _SKIPPED_LINES:
         newline = text.find(b"\n", begin)
@@ -104,14 +104,14 @@ def _read_as(text: bytes, begin: int, way: Way | None) -> Dump:
             dump.cells += [cell[1:] for cell in cells]
             data += bytes(cell[0] for cell in cells)
         else:
-            break  # the offset behind the last byte
+            break  # the offset after the last byte
         begin = end + 1
     dump.data = bytes(data)
     return dump
 
 
 def _columns(text: bytes, begin: int, end: int, way: Way) -> tuple[list[Cell], int] | None:
-    """The bytes of one line, and where they stand as text; None where it is no line of a dump."""
+    """The bytes of one line, and the position of its text; None if it is not a line of a dump."""
     offset = _OFFSET.match(text, begin, end)
     place, is_xxd = (offset.end(), offset[1] == b":") if offset else (begin, False)
     cells = list[Cell]()
@@ -131,7 +131,7 @@ def _columns(text: bytes, begin: int, end: int, way: Way) -> tuple[list[Cell], i
 
 
 def _text_begin(text: bytes, place: int, end: int, size: int, *, has_border: bool) -> int:
-    """Where the text of a line begins: its last bytes, but for the border and the line's end."""
+    """The begin of the text of a line: its last bytes without the border and the line end."""
     line_end = end - text[place:end].endswith(b"\r")
     return max(line_end - size - has_border, place)
 
@@ -145,7 +145,7 @@ def _cells(value: bytes, column: re.Match[bytes], *, is_reversed: bool) -> list[
 
 
 def _chars(text: bytes, begin: int, end: int) -> tuple[list[Cell], int] | None:
-    """The bytes of a line of `od -c`, behind an offset or in its place blanks; None where it is none."""
+    """The bytes of a line of `od -c`, after an offset or spaces; None if it is not such a line."""
     if (offset := _OFFSET.match(text, begin, end)) is not None:
         return (cells, -1) if (cells := _chars_from(text, offset.end(), end)) is not None else None
     for width in (0, *_OFFSET_WIDTHS):
@@ -171,7 +171,7 @@ def _big(column: bytes) -> bytes | None:
 
 
 def _little(column: bytes) -> bytes | None:
-    """Of `od -x` and hexdump. A column of one byte reads the same either way."""
+    """The format of `od -x` and hexdump. Columns of one byte are left to `_big`."""
     return value[::-1] if len(column) > 2 and (value := _big(column)) is not None else None
 
 

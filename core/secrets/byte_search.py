@@ -1,4 +1,4 @@
-"""Search for many byte patterns at once, by a look at every fourth byte.
+"""Search for many byte patterns at once.
 
 A pattern of 7 bytes or more covers, at every position, at least one whole block of four bytes whose offset is a
 multiple of four. For each pattern and each alignment one such block is indexed, the one that is rarest in ordinary
@@ -16,14 +16,14 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 
 SHORTEST = 7
-"""Bytes of a pattern; a shorter one need not cover a block."""
+"""Minimum length of a pattern; a shorter one may not cover a block."""
 BREAKABLE = 2 * SHORTEST
-"""Bytes of a breakable pattern, at least."""
+"""Minimum length of a breakable pattern."""
 BLOCK = 4
 COMPARED = 48
-"""Bytes at the beginning of a pattern whose blocks are compared for the rarest one."""
+"""Bytes at the beginning of a pattern whose blocks are compared to find the rarest."""
 SLICE_BLOCKS = 2048
-"""Looked at in one go."""
+"""Blocks that are tested at once."""
 _COMMON = frozenset(b"etaoinsrhldcu \n\r\t.,:/-_=0123456789")
 
 Span = tuple[int, int]
@@ -50,7 +50,7 @@ class Finder:
         return bool(self._patterns)
 
     def add(self, patterns: Iterable[bytes], breakable: Iterable[bytes] = ()) -> None:
-        """Find these, too; those of `breakable` that are long enough also with one line end in them."""
+        """Add patterns; `breakable` ones that are long enough are also found with one line end in them."""
         broken = {pattern for pattern in breakable if len(pattern) >= BREAKABLE} - self._breakable
         fresh = {*patterns, *broken}.difference(self._patterns)
         self._breakable |= broken
@@ -68,10 +68,10 @@ class Finder:
 
     def is_in(self, data: bytes) -> bool:
         """Whether the data contains any pattern."""
-        return next(self._met(data), None) is not None
+        return next(self._matches(data), None) is not None
 
     def open_end(self, data: bytes) -> int:
-        """Where the longest unfinished pattern begins at the end of the data; its length if there is none."""
+        """Where the longest incomplete pattern at the end of the data begins; its length if there is none."""
         place, longest = self._open_end(data), self._longest_breakable
         end = len(data) - data.endswith(b"\r")
         line_end = end if end < len(data) else data.rfind(b"\n", max(end - longest, 0))
@@ -88,7 +88,7 @@ class Finder:
         if not any(self._may_begin(last[way:]) for way in range(BLOCK)):
             start = max(len(data) - BLOCK + 1, 0)
         for place in range(start, len(data)):
-            if data[place : place + BLOCK] in self._beginnings and self._goes_on(data[place:]):
+            if data[place : place + BLOCK] in self._beginnings and self._continues(data[place:]):
                 return place
         return len(data)
 
@@ -96,16 +96,16 @@ class Finder:
         blocks = memoryview(data)[: len(data) // BLOCK * BLOCK].cast("I")
         return not self._first_blocks.isdisjoint(blocks)
 
-    def _goes_on(self, data: bytes) -> bool:
-        """Whether a pattern begins with all of the data and is longer."""
+    def _continues(self, data: bytes) -> bool:
+        """Whether a pattern starts with all of the data and is longer."""
         place = bisect_right(self._patterns, data)
         return place < len(self._patterns) and self._patterns[place].startswith(data)
 
     def spans(self, data: bytes) -> list[Span]:
-        """What the patterns cover, in order; spans that overlap or touch are merged."""
-        return merged(self._met(data))
+        """The spans of all matches in order; spans that overlap or touch are merged."""
+        return merged(self._matches(data))
 
-    def _met(self, data: bytes) -> Iterator[Span]:
+    def _matches(self, data: bytes) -> Iterator[Span]:
         if not self._blocks or len(data) < SHORTEST:
             return
         blocks = memoryview(data)[: len(data) // BLOCK * BLOCK].cast("I")
@@ -132,7 +132,7 @@ class Finder:
 
 
 def _broken(data: bytes, pattern: bytes, begin: int, place: int) -> Iterator[Span]:
-    """Where a pattern has one line end in it.
+    """Match a pattern with one line end in it.
 
     `place` is where a block of it was found, and `begin` where it would begin if the line end is behind the block.
     """
@@ -160,7 +160,7 @@ def merged(spans: Iterable[Span]) -> list[Span]:
 
 
 def _blocks(pattern: bytes) -> Iterator[tuple[int, int]]:
-    """For each of the four alignments, the block to look for and its offset in the pattern."""
+    """The rarest block of each of the four alignments, with its offset in the pattern."""
     for way in range(BLOCK):
         offsets = range(way, min(len(pattern), COMPARED) - BLOCK + 1, BLOCK)
         best = max(offsets, key=lambda offset: _rarity(pattern[offset : offset + BLOCK]))

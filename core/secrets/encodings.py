@@ -1,9 +1,8 @@
-"""The forms in which a known secret can stand in a text: plain, and as programs encode, quote and escape it.
+"""The forms of a secret in texts: plain, encoded, quoted and escaped.
 
-Base64 has three forms and base32 five, depending on the bytes before the value; a form contains only the characters
-that depend on the value alone. Each line of a value with several lines is a secret too, if it is long enough, because
-programs print single lines. Quoted forms are without the quotes; most are equal for a value of letters and digits.
-Forms that are spread over lines or columns are found by `layouts`. Pure.
+Base64 has three forms and base32 five, depending on the bytes before the value; a form has only the characters that
+depend on the value alone. Each long enough line of a value is a secret too, because programs print single lines. Quoted
+forms are without the quotes. Values that are spread over lines or columns are found by `layouts`. Pure.
 """
 
 from __future__ import annotations
@@ -18,20 +17,20 @@ from core.secrets.variable_names import MIN_LENGTH
 
 _ERRORS = "surrogatepass"
 _SAFE_SETS = ("", "/", "/:@", "!'()*", ";/?:@&=+$,#!'()*")
-"""Which characters stay: Python's `quote` in three uses, JavaScript's encodeURIComponent and encodeURI."""
+"""Characters that are not escaped by Python's `quote` and JavaScript's encodeURIComponent and encodeURI."""
 _BACKSLASHED = re.compile(r"[ \t!\"$&'()*,;<>?\[\\\]^`{|}]")
-"""What bash's `printf %q` puts a backslash before. `#` and `~` get one in some places."""
+"""Characters that `printf %q` of bash escapes; `#` and `~` in some places only."""
 _C_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\a": "\\a", "\b": "\\b", "\v": "\\v", "\f": "\\f"}
 _JSON_DEPTH = 3
-"""JSON in JSON in JSON: an answer of a tool in a request in a log."""
+"""JSON in JSON in JSON, such as a tool result in a request in a log."""
 _BYTES = ("{:02x}", "{:02X}", "{:02x} ", "{:02X} ", "{:02x}:", "{:02X}:", "\\x{:02x}", "\\x{:02X}")
-"""How programs write each byte: hexadecimal digits, perhaps with blanks or colons between them, and escapes."""
+"""Formats of bytes: hexadecimal digits, with spaces or colons, and escapes."""
 _ENTITIES = ("&#{};", "&#x{:x};", "&#x{:X};")
 _HTML_QUOTES = (('"', "'"), ("&quot;", "&#x27;"), ("&quot;", "&#39;"), ("&quot;", "&apos;"), ("&#34;", "&#39;"))
 
 
 def quoted(text: str) -> Iterator[bytes]:
-    """The forms of a text, the same one perhaps several times."""
+    """The quoted forms of a text, possibly with duplicates."""
     for form in (*_in_json(text), *_in_shells(text), *_in_programs(text), *_in_html(text)):
         yield form.encode("utf-8", _ERRORS)
     yield from _in_addresses(text.encode("utf-8", _ERRORS))
@@ -82,7 +81,7 @@ def _in_programs(text: str) -> Iterator[str]:
 
 
 def _inner(literal: str) -> str:
-    """What stands between the quotes of a literal."""
+    """The text between the quotes of a literal."""
     return literal[literal.index(literal[-1]) + 1 : -1]
 
 
@@ -104,7 +103,7 @@ def _in_addresses(raw: bytes) -> Iterator[bytes]:
 
 
 MAX_LINES = 2_000
-"""Of one value. A private key has some fifty."""
+"""Limit for one value. A private key has about fifty."""
 
 
 def forms(value: str) -> frozenset[bytes]:
@@ -116,14 +115,14 @@ def forms(value: str) -> frozenset[bytes]:
 
 
 def lines(value: str) -> Iterator[bytes]:
-    """The lines of a value, plain, without those that only name the kind of a key."""
+    """The lines of a value, without those that only name the type of a key."""
     for part in _parts(value):
         if "\n" not in part:
             yield part.encode("utf-8", _ERRORS)
 
 
 def _parts(value: str) -> Iterator[str]:
-    """The value and, if it has several, its lines."""
+    """The value, and its lines if it has several."""
     yield value
     lines = value.splitlines()
     if len(lines) > 1:
@@ -141,12 +140,12 @@ def _forms(text: str) -> Iterator[bytes]:
         yield "".join(map(written.format, raw)).rstrip(" :").encode()
     for before in range(3):
         coded = base64.b64encode(bytes(before) + raw)
-        yield (inner := _of_the_value_alone(coded, before, len(raw), 6))
+        yield (inner := _without_borders(coded, before, len(raw), 6))
         yield inner.translate(bytes.maketrans(b"+/", b"-_"))
     for before in range(5):
-        yield _of_the_value_alone(base64.b32encode(bytes(before) + raw), before, len(raw), 5)
+        yield _without_borders(base64.b32encode(bytes(before) + raw), before, len(raw), 5)
 
 
-def _of_the_value_alone(coded: bytes, before: int, size: int, bits: int) -> bytes:
-    """Without the characters at the borders, which are made of bits of the neighbours, too."""
+def _without_borders(coded: bytes, before: int, size: int, bits: int) -> bytes:
+    """Remove the characters at the borders, which also depend on neighbouring bytes."""
     return coded[-(-before * 8 // bits) : (before + size) * 8 // bits]

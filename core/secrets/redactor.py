@@ -23,17 +23,17 @@ from core.secrets.token_patterns import certain
 
 PLACEHOLDER = "<secret_hidden>"
 PROTECTED = frozenset({"action", "observation", "agent_state", "confirmation_state", "recall_type", "impl_source"})
-"""Fields of events whose values come from our own lists, never from outside. Objects of others may have such names."""
+"""Fields of events with fixed values, which are not redacted."""
 _OUR_DEPTH = 1
-"""How deep in an event they are: beside its kind, or in its `args` or `extras`."""
+"""Their maximum depth: beside the kind of an event, or in its `args` or `extras`."""
 _ERRORS = "surrogatepass"
-"""Half a character of a broken text is text, too."""
+"""For lone surrogates."""
 _SPREAD, _SPREAD_MORE = 6, 512
-"""What a dump or a colour for each letter takes, times a value's bytes; and a line that is not whole."""
+"""Bytes of a dump or of coloured letters for each byte of a value, and of an incomplete line."""
 
 
 class Redactor:
-    """Replaces known secret values. Empty, it gives everything back as it is. It may learn more, and forgets none."""
+    """Replaces known secrets. Without any it returns everything unchanged. Values can be added, not removed."""
 
     def __init__(self, values: Iterable[str] = ()) -> None:
         self._values: set[str] = set()
@@ -44,7 +44,7 @@ class Redactor:
         return bool(self.finder)
 
     def add(self, values: Iterable[str]) -> None:
-        """Redact these, too, from now on."""
+        """Add secrets."""
         if fresh := set(values) - self._values:
             self._values |= fresh
             self.finder.add(
@@ -53,25 +53,22 @@ class Redactor:
             )
 
     def knows(self, value: str) -> bool:
-        """Whether it is one of the values, as it stands."""
+        """Whether this is exactly one of the secrets."""
         return value in self._values
 
     @property
     def reach(self) -> int:
-        """Within how many bytes a secret stands in a text, in the longest form and however it is spread."""
+        """The maximum number of bytes that a secret takes in a text, in any form and layout."""
         return self.finder.longest * _SPREAD + _SPREAD_MORE
 
     def may_redact(self, text: str) -> bool:
-        """Whether `redact` would change the value that this JSON text says.
-
-        For texts of writers that escape what JSON demands and perhaps what is no ASCII, as `core.events.to_json` does.
-        """
+        """Whether `redact` would change the value of this JSON text, as `core.events.to_json` writes it."""
         if self.finder.is_in(text.encode("utf-8", _ERRORS)):
             return True
         return ("\\n" in text or "\\u00" in text) and self.redact(value := json.loads(text)) is not value
 
     def redact_text(self, text: str) -> str:
-        """The text without secrets; the same object where there are none."""
+        """The text without secrets; the same object if there are none."""
         if not self.finder:
             return text
         data = text.encode("utf-8", _ERRORS)
@@ -84,20 +81,20 @@ class Redactor:
         return b"".join([*parts, data[place:]]).decode("utf-8", _ERRORS)
 
     def redact_bytes(self, data: bytes) -> bytes:
-        """Of the same length, with stars where secrets were. Escape codes between their letters stay."""
+        """Replace secrets by stars, without changing the length. Escape codes between their letters stay."""
         return starred(data, self.spans(data)) if self.finder else data
 
     def spans(self, data: bytes) -> list[Span]:
-        """Where secrets stand, in order; those that overlap or touch are one."""
+        """The spans of secrets in order; those that overlap or touch are merged."""
         return merged(piece for pieces in self._found(data) for piece in pieces)
 
     def open_end(self, data: bytes) -> int:
-        """Where the longest unfinished secret begins at the end of the data; its length where there is none."""
+        """Where the longest incomplete secret at the end of the data begins; its length if there is none."""
         start = max(len(data) - self.reach, 0)
         return start + min(_open_ends(self.finder, data[start:]))
 
     def _found(self, data: bytes) -> list[list[Span]]:
-        """The pieces of each secret, in order."""
+        """The spans of each secret that is found."""
         found = [[span] for span in self.finder.spans(data)]
         bare = quickly_without_codes(data)
         layouts = list(spread(bare))
@@ -105,32 +102,32 @@ class Redactor:
         hidden = [layout for layout in layouts if self.finder.is_in(layout.data)]
         if not is_bare and not hidden:
             return found
-        kept = without_codes(data)
-        if kept is not None:
-            found += [kept.pieces(*span) for span in self.finder.spans(bare)]
+        plain = without_codes(data)
+        if plain is not None:
+            found += [plain.pieces(*span) for span in self.finder.spans(bare)]
         for layout in hidden:
             for span in self.finder.spans(layout.data):
                 pieces = layout.pieces(*span)
-                if kept is not None:
-                    pieces = [piece for begin, end in pieces for piece in kept.pieces(begin, end)]
+                if plain is not None:
+                    pieces = [piece for begin, end in pieces for piece in plain.pieces(begin, end)]
                 found += [[piece] for piece in pieces] if isinstance(layout, Dump) else [pieces]
         return found
 
     def redact(self, value: Any, *, is_field: Callable[[str], bool] = lambda name: False) -> Any:
-        """A JSON value without secrets; the same object where there are none. Names for which `is_field` stay."""
+        """A JSON value without secrets; the same object if there are none. Keys for which `is_field` is true stay."""
         return redact_leaves(value, self.redact_text, is_field)
 
 
 def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
-    """Where a secret may have begun that goes on behind the end, in each way in which it may stand there."""
+    """Where a secret may begin that continues after the end, in each layout."""
     yield finder.open_end(data)
-    kept = without_codes(data, is_cut=True)
-    bare = data if kept is None else kept.data
+    plain = without_codes(data, is_cut=True)
+    bare = data if plain is None else plain.data
 
     def place(number: int) -> int:
-        return len(data) if number == len(bare) else number if kept is None else kept.place(number)
+        return len(data) if number == len(bare) else number if plain is None else plain.place(number)
 
-    if kept is not None:
+    if plain is not None:
         yield place(finder.open_end(bare))
     if (wrapped := last_wrapped(bare)) is not None and (begin := finder.open_end(wrapped.data)) < len(wrapped.data):
         yield place(wrapped.place(begin))
@@ -145,7 +142,7 @@ def _open_ends(finder: Finder, data: bytes) -> Iterator[int]:
 
 
 def _char_begin(data: bytes, place: int) -> int:
-    """The beginning of the character that this byte belongs to."""
+    """The begin of the UTF-8 character that contains this byte."""
     while place > 0 and 0x80 <= data[place] < 0xC0:
         place -= 1
     return place
@@ -158,7 +155,7 @@ def _char_end(data: bytes, place: int) -> int:
 
 
 def redact_leaves(value: Any, redact: Callable[[str], str], is_field: Callable[[str], bool], depth: int = 0) -> Any:
-    """A JSON value with every text in it redacted, but for PROTECTED fields; the same object where nothing changes."""
+    """Redact every text of a JSON value except PROTECTED fields; the same object if nothing changes."""
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, Mapping):
@@ -177,12 +174,12 @@ def redact_leaves(value: Any, redact: Callable[[str], str], is_field: Callable[[
 
 
 def is_ours(key: str, item: Any, depth: int) -> bool:
-    """Whether this is a PROTECTED field of an event, so deep in it, and no object of others that is called so."""
+    """Whether this is a PROTECTED field of an event, and not a key of some other object."""
     return depth <= _OUR_DEPTH and key in PROTECTED and isinstance(item, str)
 
 
 def starred(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
-    """Stars at these places; the same object where there are none."""
+    """Replace spans by stars; the same object if there are none."""
     covered: bytearray | None = None
     for begin, end in spans:
         covered = bytearray(data) if covered is None else covered
@@ -191,22 +188,22 @@ def starred(data: bytes, spans: Iterable[tuple[int, int]]) -> bytes:
 
 
 SHOWN = 3
-"""Bytes of a beginning that are not held back."""
+"""Bytes of an incomplete secret that are not held back."""
 LINE_BYTES = 512
-"""Of two lines, a dump's or of base64."""
+"""Bytes of two lines of a dump or of base64."""
 
 
 class StreamRedactor:
-    """Of one stream. What `feed` and `flush` give together has the length of what was fed."""
+    """Redacts one stream. `feed` and `flush` together return as many bytes as were fed."""
 
     def __init__(self, redactor: Redactor) -> None:
         self._redactor = redactor
         self._seen = b""
-        """What was shown already: the last two lines, which tell what follows, and what may be a secret's beginning."""
+        """The last two lines that were returned, which are needed to recognise layouts."""
         self._held = b""
 
     def feed(self, data: bytes) -> bytes:
-        """What can be shown by now, with stars where secrets were."""
+        """Add data, and return what can be shown now, with stars in place of secrets."""
         if not self._redactor:
             shown = self.flush() + data
             self._seen = shown[_two_lines(shown) :]
@@ -221,14 +218,14 @@ class StreamRedactor:
         return starred(whole, self._redactor.spans(whole))[known:shown_until]
 
     def flush(self) -> bytes:
-        """What was held back, at the end of the stream or of what belongs together."""
+        """Return what was held back, at the end of the stream."""
         whole, known = self._seen + self._held, len(self._seen)
         self._seen = self._held = b""
         return self._redactor.redact_bytes(whole)[known:]
 
 
 def _two_lines(data: bytes) -> int:
-    """Where the line before the last one begins, but no further back than lines are long."""
+    """The begin of the line before the last one, at most LINE_BYTES back."""
     start = max(len(data) - LINE_BYTES, 0)
     last = data.rfind(b"\n", start)
     return max(data.rfind(b"\n", start, last) + 1, start) if last >= 0 else start

@@ -1,8 +1,8 @@
 """Patterns of keys, tokens and passwords, for redaction and for the search before an export.
 
-Shapes are those that their issuers document. A value without a shape of its own counts only beside a word that says
-what it is (`token = ...`) and only if it looks random, so that digests, ids and pictures raise no alarm. `possible`
-finds what a person should look at; `certain` finds less, since what it finds is replaced unasked. Pure.
+The patterns are those that issuers document. Other values count only next to a word such as `token =` and only if they
+look random, unlike digests and ids. `possible` finds what a person should review; `certain` finds less, because it is
+redacted without asking. Pure.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dataclasses import dataclass, replace
 from core.secrets.layouts import CODES
 
 LONGEST = 400
-"""A random value beside a word is no longer than this; what is longer is a document."""
+"""Maximum length of a random value next to a word."""
 
 PRIVATE_KEY = "a private key"
 CERTAIN_BITS = 3.2
-"""Of entropy for each character: below it, somebody wrote an example."""
+"""Minimum entropy per character; examples have less."""
 CERTAIN_CHARS = 14
-"""Of a value that has no shape of its own."""
+"""Minimum length of a value without a documented pattern."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A place in one text."""
+    """A span of a text."""
 
     kind: str
-    """What it is, in words."""
+    """A description such as `a GitHub token`."""
     start: int
     end: int
 
@@ -77,44 +77,44 @@ _BESIDE = re.compile(
     r"[\"']?\s{0,3}(?:[:=]{1,2}|\bis\b)\s{0,3}[\"']?(?P<value>[A-Za-z0-9+/_.~=-]{20,})"
 )
 _LOGIN = re.compile(r"\bmachine\s{1,20}\S{1,255}\s{1,20}(?:login\s{1,20}\S{1,128}\s{1,20})?password\s{1,20}(\S{4,400})")
-"""As .netrc has them."""
+"""Logins in .netrc."""
 _BEFORE = re.compile(r"[\w.-]*\Z")
 PICTURE = re.compile(r"data:[a-z0-9.+/-]{1,80}(?:;[a-z0-9=.-]{1,40}){0,4};base64,[A-Za-z0-9+/=_-]+", re.IGNORECASE)
 _ESCAPE = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
-"""Only this joins what stands around it; other codes move the cursor to another word."""
+"""Text around a colour code belongs together; other codes move the cursor."""
 _CODE_OF_TERMINALS = re.compile(CODES.pattern.decode("ascii"))
 _BEGINNINGS = (
     *("sk-", "AIza", "gsk_", "xai-", "hf_", "r8_", "AKIA", "ASIA", "ABIA", "ACCA", "ghp_", "gho_", "ghu_", "ghs_"),
     *("ghr_", "github_pat_", "glpat-", "gldt-", "glrt-", "glcbt-", "xox", "xapp-", "hooks.slack.com", "k_live_"),
     *("k_test_", "SG.", "npm_", "pypi-AgE", "eyJ"),
 )
-"""One of these stands in every text that holds something of `_SHAPES`. To look for words is ten times as fast."""
+"""Every match of `_SHAPES` contains one of these, and a search for them is ten times faster."""
 _WORDS = ("key", "token", "secret", "credential", "auth")
-"""One of these stands in lower case in every text that `_BESIDE` finds something in."""
+"""Every match of `_BESIDE` contains one of these, ignoring case."""
 _SIGNS = (*_WORDS, "://", "pass", "pwd")
-"""One of these stands in lower case in every other text that holds something."""
+"""Every other match contains one of these, ignoring case."""
 _STANDS_FOR = re.compile(
     r"(?i)^(?:[$%<{\[(*]|x{3,}|\.{3}|•|your|example|changeme|change_me|placeholder|redacted|dummy|none|null|true|false"
     r"|undefined|password|passwd|secret|token|string|str\b|os\.|self\.|env\b|process\.|getpass|input\b|\\)"
 )
-"""What stands in place of a secret in examples and programs."""
+"""Placeholders in examples and programs."""
 _DIGEST = re.compile(
     r"(?i)(?:[a-z0-9]{3,8}[:=-])?(?:[0-9a-f]{32}|[0-9a-f]{40}|[0-9a-f]{56}|[0-9a-f]{64}|[0-9a-f]{128})"
 )
 _UUID = re.compile(r"(?i)(?:[a-z]{2,12}[_-])?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NUMBERED = re.compile(r"(?i)(?:call|toolu|chatcmpl|msg|req|resp|run|gen)[_-][A-Za-z0-9_-]+")
-"""Ids of answers and calls, which models make at random."""
+"""Random ids of model responses and tool calls."""
 
 
 def possible(text: str) -> Iterator[Span]:
-    """What may be a secret, in no order; places may lie in one another."""
+    """What may be a secret, unordered; spans may overlap."""
     for span, _ in _found(text):
         yield span
 
 
 def may_hold(text: str) -> bool:
-    """Whether it is worth looking for secrets in a text. Several times as fast; says no to what only colours split."""
+    """Whether a text may contain secrets. Several times faster; misses secrets that are split by colours."""
     if any(beginning in text for beginning in _BEGINNINGS):
         return True
     lower = text.lower()
@@ -122,15 +122,15 @@ def may_hold(text: str) -> bool:
 
 
 def certain(text: str) -> list[Span]:
-    """What is a secret as far as anybody can tell, in order, none over another.
+    """What is almost certainly a secret, in order, without overlaps.
 
-    Left out are passwords that somebody chose, and whatever looks like words, digests, ids or a program's text.
+    Without passwords that somebody chose, and without what looks like words, digests, ids or code.
     """
     return list(apart([span for span, value in _found(text) if _is_certain(span.kind, value)]))
 
 
 def without_codes(text: str, codes: re.Pattern[str] | None = None) -> tuple[str, list[int]]:
-    """The text without escape codes, and where in the text each of its characters stands."""
+    """The text without escape codes, and the position of each of its characters in the text."""
     parts, places, place = list[str](), list[int](), 0
     for code in (codes or _CODE_OF_TERMINALS).finditer(text):
         parts.append(text[place : code.start()])
@@ -140,7 +140,7 @@ def without_codes(text: str, codes: re.Pattern[str] | None = None) -> tuple[str,
 
 
 def _found(text: str) -> Iterator[tuple[Span, str]]:
-    """Places with what stands there: between codes, and in what colours only split."""
+    """Spans with their texts, also of values that are split by colours."""
     bare = _bare(text)
     for span in _by_shape(bare):
         yield span, bare[span.start : span.end]
@@ -152,7 +152,7 @@ def _found(text: str) -> Iterator[tuple[Span, str]]:
 
 
 def in_text(span: Span, places: list[int]) -> Span:
-    """A place of the text that `without_codes` read, in the text itself."""
+    """Map a span of the text without codes to the text."""
     return replace(span, start=places[span.start], end=places[span.end - 1] + 1)
 
 
@@ -165,7 +165,7 @@ def _is_certain(kind: str, value: str) -> bool:
 
 
 def _bare(text: str) -> str:
-    """The text with blanks for pictures and for what moves a terminal's cursor."""
+    """The text with spaces in place of pictures and escape codes."""
     text = PICTURE.sub(_blank, text) if "base64," in text else text
     return _ESCAPE.sub(_blank, text) if "\x1b" in text else text
 
@@ -206,18 +206,18 @@ def _beside_words(text: str, lower: str) -> Iterator[Span]:
 
 
 def _whole_name(text: str, start: int, end: int) -> str:
-    """The name of which the word between `start` and `end` is the last part."""
+    """The name that ends with the word between `start` and `end`."""
     before = _BEFORE.search(text[max(0, start - 30) : start])
     return (before[0] if before else "") + text[start:end]
 
 
 def _no_word(value: str) -> bool:
-    """Whether it is no name or call of a program, such as `get_password()` or `self.password`."""
+    """Whether it is not code, such as `get_password()` or `self.password`."""
     return "(" not in value and re.search(r"[0-9!@#%^*?~]", value) is not None
 
 
 def looks_random(name: str, value: str) -> bool:
-    """Whether a value beside a word looks like one that nobody chose, and like no digest or id."""
+    """Whether a value next to a word looks random, and not like a digest or an id."""
     if not 20 <= len(value) <= LONGEST or _STANDS_FOR.match(value) or " " in value:
         return False
     if _UUID.fullmatch(value) or _NUMBERED.fullmatch(value):
@@ -229,7 +229,7 @@ def looks_random(name: str, value: str) -> bool:
 
 
 def entropy(text: str) -> float:
-    """Bits for each character, by how often each occurs."""
+    """Shannon entropy in bits per character."""
     return -sum(n / len(text) * math.log2(n / len(text)) for n in Counter(text).values())
 
 
@@ -238,7 +238,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def apart(spans: list[Span]) -> Iterator[Span]:
-    """Those that begin first, the longest of them, without what lies in another."""
+    """Remove overlaps: the span that begins first wins, then the longest."""
     end = -1
     for span in sorted(spans, key=lambda span: (span.start, -span.end)):
         if span.start >= end:

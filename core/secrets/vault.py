@@ -1,9 +1,8 @@
-"""Vault: the user's secrets by name, for agents to use and not to see.
+"""Vault: the user's secrets, which agents can use in commands without seeing their values.
 
-What a secret is called and for stands in `secrets.json` of the home; its value in the system's keyring, or, where there
-is none or the user says so, in `secret-values.json`, which nobody else may read. A secret is for everywhere, for one
-project's folder, or for one conversation; of several that have a name, the closest one counts. Everything here blocks;
-no method of it writes a value anywhere else, and no text that it raises has one.
+Names and descriptions are in `secrets.json` of the home folder. Values are in the system's keyring, or in
+`secret-values.json`, which only the user can read. A secret applies everywhere, in one project or in one conversation;
+the most specific one of a name is used. All methods block. No error message contains a value.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ EVERYWHERE = "everywhere"
 FOLDER, CONVERSATION = "folder:", "conversation:"
 MAX_SECRETS = 500
 MAX_DESCRIPTION = 300
-LOST = "{place} has no value for {names}. Set it again: handloom secrets set NAME"
+MISSING_VALUE = "{place} has no value for {names}. Set it again: handloom secrets set NAME"
 USED_EVERY = timedelta(minutes=1)
-"""How exactly the last use is kept: not every command writes."""
+"""The precision of `used_at`, so that not every command writes the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """What is known of one, but for its value."""
+    """A secret without its value."""
 
     name: str
     description: str = ""
@@ -45,39 +44,39 @@ class Secret:
     created_at: str = ""
     """ISO 8601, UTC, as is `used_at`."""
     used_at: str = ""
-    """When a command was last lent it; empty for never."""
+    """When a command last got it; empty for never."""
 
     @property
     def key(self) -> str:
-        """What tells it from all others."""
+        """The key of its value in a backend."""
         return f"{self.scope}/{self.name}"
 
     def is_for(self, workspace: str, conversation_id: str) -> bool:
-        """Whether a conversation that works in this folder may use it."""
+        """Whether a conversation in this workspace can use it."""
         if self.scope.startswith(FOLDER):
             return Path(workspace).is_relative_to(self.scope.removeprefix(FOLDER))
         return self.scope in (EVERYWHERE, CONVERSATION + conversation_id)
 
 
 class Backend(Protocol):
-    """Where values are. Every method raises ConfigurationError, and blocks."""
+    """Storage of values. All methods block and raise ConfigurationError."""
 
     @property
     def place(self) -> str:
-        """For people: where the values are."""
+        """Where the values are, for the user."""
         ...
 
     def get(self, key: str) -> str | None:
-        """A value; None where there is none."""
+        """Return a value, or None."""
         ...
 
     def put(self, key: str, value: str | None) -> None:
-        """Keep a value; None forgets it."""
+        """Store a value; None deletes it."""
         ...
 
 
 class Vault:
-    """Of one home. Several processes may use it at once."""
+    """The secrets in one home folder, which several processes can use at once."""
 
     def __init__(self, home: Path, backend: Backend | None = None) -> None:
         self._home = home
@@ -85,7 +84,7 @@ class Vault:
 
     @property
     def backend(self) -> Backend:
-        """The keyring, or the file. Loads what the keyring needs on its first use."""
+        """The keyring or the file, loaded on first use."""
         if self._backend is None:
             from core.secrets.backends import best_backend
 
@@ -93,33 +92,33 @@ class Vault:
         return self._backend
 
     def all(self) -> list[Secret]:
-        """Every secret, by name. Raises ConfigurationError where the list cannot be read."""
+        """All secrets, sorted by name. Raises ConfigurationError if the file cannot be read."""
         return sorted(self._read(), key=lambda secret: (secret.name, secret.scope))
 
     def usable(self, workspace: str, conversation_id: str) -> dict[str, Secret]:
-        """By name, what a conversation may use: of several of one name the closest. Raises ConfigurationError."""
+        """The secrets that a conversation can use, by name. Raises ConfigurationError."""
         found = [secret for secret in self._read() if secret.is_for(workspace, conversation_id)]
-        return {secret.name: secret for secret in sorted(found, key=_closeness)}
+        return {secret.name: secret for secret in sorted(found, key=_specificity)}
 
     def descriptions(self, workspace: str, conversation_id: str) -> dict[str, str]:
-        """What an agent is told: names and what each is for, never a value. Empty where the list cannot be read."""
+        """Names and descriptions for the agent. Empty if the file cannot be read."""
         try:
             return {name: secret.description for name, secret in self.usable(workspace, conversation_id).items()}
         except ConfigurationError:
             return {}
 
     def named_in(self, text: str, workspace: str, conversation_id: str) -> dict[str, str]:
-        """The values of the secrets that a command or cell names, which counts as a use. Raises ConfigurationError."""
+        """The values of the secrets that a command or cell names; updates `used_at`. Raises ConfigurationError."""
         usable = self.usable(workspace, conversation_id)
         used = [usable[name] for name in referenced(text, usable.keys())]
         values = {secret.name: value for secret in used if (value := self.backend.get(secret.key)) is not None}
-        if lost := [secret.name for secret in used if secret.name not in values]:
-            raise ConfigurationError(LOST.format(names=", ".join(lost), place=self.backend.place))
+        if missing := [secret.name for secret in used if secret.name not in values]:
+            raise ConfigurationError(MISSING_VALUE.format(names=", ".join(missing), place=self.backend.place))
         self._note_use(used)
         return values
 
     def values(self) -> list[str]:
-        """Every value there is, to be redacted; what cannot be had is left out."""
+        """All values that can be read, for redaction."""
         found: list[str] = []
         with suppress(ConfigurationError):
             for secret in self._read():
@@ -129,19 +128,19 @@ class Vault:
         return found
 
     def value_of(self, name: str) -> str | None:
-        """The value of the secret of this name that is for everywhere: a model's key. Raises ConfigurationError."""
+        """The value of a secret that applies everywhere, such as an API key. Raises ConfigurationError."""
         known = any(secret.key == f"{EVERYWHERE}/{name}" for secret in self._read())
         return self.backend.get(f"{EVERYWHERE}/{name}") if known else None
 
     def put(self, name: str, value: str, *, description: str | None = None, scope: str = EVERYWHERE) -> Secret:
-        """Keep a secret, in place of the one of this name and scope. Raises ConfigurationError, and then as before."""
+        """Store a secret, and replace one of the same name and scope. Raises ConfigurationError."""
         if wrong := wrong_with(name, value):
             raise ConfigurationError(wrong)
         with self._changing() as secrets:
             old = next((secret for secret in secrets if (secret.name, secret.scope) == (name, scope)), None)
-            told = " ".join((description or "").split())[:MAX_DESCRIPTION]
+            text = " ".join((description or "").split())[:MAX_DESCRIPTION]
             fresh = old or Secret(name, scope=scope, created_at=_now())
-            fresh = replace(fresh, description=told) if description is not None else fresh
+            fresh = replace(fresh, description=text) if description is not None else fresh
             if old is None and len(secrets) >= MAX_SECRETS:
                 raise ConfigurationError(f"There are {MAX_SECRETS} secrets already. Remove one first.")
             self.backend.put(fresh.key, value)
@@ -149,7 +148,7 @@ class Vault:
         return fresh
 
     def remove(self, name: str, scope: str = EVERYWHERE) -> bool:
-        """Forget a secret; False where there is none. Raises ConfigurationError."""
+        """Delete a secret. Returns whether it existed. Raises ConfigurationError."""
         with self._changing() as secrets:
             gone = [secret for secret in secrets if (secret.name, secret.scope) == (name, scope)]
             for secret in gone:
@@ -166,12 +165,12 @@ class Vault:
 
     @contextmanager
     def _changing(self) -> Iterator[list[Secret]]:
-        """The list, to be changed by one process at a time, and written where nothing is raised."""
+        """Yields the list of secrets under a lock, and saves it if nothing is raised."""
         try:
             self._home.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self._home / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"Secrets cannot be kept in {self._home}: {error.strerror}.") from error
+            raise ConfigurationError(f"Secrets cannot be stored in {self._home}: {error.strerror}.") from error
         try:
             fcntl.flock(lock, fcntl.LOCK_EX)
             secrets = self._read()
@@ -185,17 +184,17 @@ class Vault:
         try:
             return [Secret(**{name: str(value) for name, value in item.items()}) for item in data.get("secrets", [])]
         except (AttributeError, TypeError):
-            raise ConfigurationError(f"{self._home / INDEX} is no list of secrets. Move it away.") from None
+            raise ConfigurationError(f"{self._home / INDEX} is not a list of secrets. Move it away.") from None
 
 
 def wrong_with(name: str, value: str) -> str:
-    """Why a secret cannot be kept, for people; empty where it can."""
+    """Why a secret cannot be stored, for the user; empty if it can."""
     if not is_usable(name):
         return f"{name!r} cannot be a secret's name: take letters, digits and _, such as GITHUB_TOKEN, and not PATH."
     if len(value) < MIN_LENGTH:
         return f"The value has fewer than {MIN_LENGTH} characters. Redacting it would also redact ordinary text."
     if "\0" in value or len(value.encode("utf-8", "replace")) >= MAX_BYTES:
-        return f"The value has a zero in it or is longer than {MAX_BYTES} bytes. Keep it in a file instead."
+        return f"The value contains a NUL or is longer than {MAX_BYTES} bytes. Use a file instead."
     return ""
 
 
@@ -207,24 +206,24 @@ def scope_of(folder: str = "", conversation_id: str = "") -> str:
 
 
 def read_private(file: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where there is no file. Raises ConfigurationError, which quotes nothing of it."""
+    """Read a JSON object; empty if the file does not exist. Raises ConfigurationError without quoting the file."""
     try:
         data = json.loads(read_text(file))
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError, RecursionError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no JSON"
+        reason = error.strerror if isinstance(error, OSError) else "it is not JSON"
         raise ConfigurationError(f"{file} cannot be read: {reason}. Correct it or move it away.") from None
     if not isinstance(data, dict):
-        raise ConfigurationError(f"{file} is no list of secrets. Move it away.")
+        raise ConfigurationError(f"{file} is not a list of secrets. Move it away.")
     return data
 
 
 def write_private(file: Path, data: Mapping[str, Any]) -> None:
-    """Write a JSON object for its owner alone; whole or not at all. Raises ConfigurationError."""
+    """Write a JSON object atomically, readable only by its owner. Raises ConfigurationError."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        fd, new = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # 0600 by itself
+        fd, new = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")  # with mode 0600
         try:
             with os.fdopen(fd, "w", encoding="utf-8") as out:
                 json.dump(data, out, indent=1)
@@ -238,8 +237,8 @@ def write_private(file: Path, data: Mapping[str, Any]) -> None:
         raise ConfigurationError(f"{file} cannot be written: {error.strerror}.") from None
 
 
-def _closeness(secret: Secret) -> tuple[int, int]:
-    """Everywhere, then folders from the outermost, then the conversation."""
+def _specificity(secret: Secret) -> tuple[int, int]:
+    """A sort key: everywhere, then folders from the outermost, then the conversation."""
     rank = (EVERYWHERE, FOLDER, CONVERSATION).index(
         EVERYWHERE if secret.scope == EVERYWHERE else secret.scope.partition(":")[0] + ":"
     )

@@ -93,22 +93,22 @@ def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Clock =
     resolved = os.path.realpath(folder)
     try:
         with FolderReader(resolved) as reader:
-            look = Look(reader, clock)
+            collector = _Collector(reader, clock)
             for name in RULES_FILES:
-                look.take(Kind.INSTRUCTIONS, name)
+                collector.take(Kind.INSTRUCTIONS, name)
             for place in ("", *list(along)[:MAX_ALONG]):
-                look.first(Kind.INSTRUCTIONS, [f"{place}/{name}" if place else name for name in AGENTS_FILES])
+                collector.first(Kind.INSTRUCTIONS, [f"{place}/{name}" if place else name for name in AGENTS_FILES])
             for place in MICROAGENTS:
-                look.microagents(place)
+                collector.microagents(place)
             for place in SKILLS:
-                look.skills(place)
-            look.folder(Kind.COMMAND, COMMANDS)
-            look.folder(Kind.AGENT, AGENTS)
-            look.take(Kind.HOOKS, HOOKS)
-            look.take(Kind.MCP, MCP, MAX_MCP_BYTES)
+                collector.skills(place)
+            collector.folder(Kind.COMMAND, COMMANDS)
+            collector.folder(Kind.AGENT, AGENTS)
+            collector.take(Kind.HOOKS, HOOKS)
+            collector.take(Kind.MCP, MCP, MAX_MCP_BYTES)
     except OSError as error:
         return Survey(resolved, (), (f"{folder}: {(error.strerror or str(error)).lower()}",))
-    return Survey(resolved, tuple(look.pieces), tuple(look.problems))
+    return Survey(resolved, tuple(collector.pieces), tuple(collector.problems))
 
 
 def survey_home(home: Path, clock: Clock = time.monotonic) -> Survey:
@@ -124,20 +124,20 @@ def survey_openhands(folder: Path, clock: Clock = time.monotonic) -> Survey:
 def _survey_own(folder: Path, clock: Clock, *, agents_file: bool) -> Survey:
     try:
         with FolderReader(folder, links=True) as reader:
-            look = Look(reader, clock)
+            collector = _Collector(reader, clock)
             if agents_file:
-                look.first(Kind.INSTRUCTIONS, AGENTS_FILES)
-                look.take(Kind.HOOKS, "hooks.toml")
-            look.microagents("microagents")
-            look.skills("skills")
+                collector.first(Kind.INSTRUCTIONS, AGENTS_FILES)
+                collector.take(Kind.HOOKS, "hooks.toml")
+            collector.microagents("microagents")
+            collector.skills("skills")
     except FileNotFoundError:
         return Survey(str(folder))
     except OSError as error:
         return Survey(str(folder), (), (f"{folder}: {(error.strerror or str(error)).lower()}",))
-    return Survey(str(folder), tuple(look.pieces), tuple(look.problems))
+    return Survey(str(folder), tuple(collector.pieces), tuple(collector.problems))
 
 
-class Look:
+class _Collector:
     """Collects the pieces of one survey within the limits."""
 
     def __init__(self, reader: FolderReader, clock: Clock) -> None:

@@ -1,7 +1,7 @@
-"""The user trusts everything that a folder brings, or revokes that.
+"""Trust in a folder: approval of everything in it that affects an agent, and its revocation.
 
-The consent to a project's agents and servers is stored with them (`core.agent.agent_files`, `core.mcp.approvals`).
-Trust in the folder covers those that were shown with it, as they were then.
+Approvals of a project's agents and MCP servers are stored with them (`core.agent.agent_files`, `core.mcp.approvals`).
+Trust in the folder includes those that were shown with it, as they were then.
 """
 
 from __future__ import annotations
@@ -24,40 +24,40 @@ from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy, TrustState
 class FolderTrust:
     """The trusted folders of one home. Its methods do not wait for servers."""
 
-    def __init__(self, home: Path, own: UserFolders, gate: TrustPolicy, mcp: Supervisor | None = None) -> None:
+    def __init__(self, home: Path, own: UserFolders, policy: TrustPolicy, mcp: Supervisor | None = None) -> None:
         self._own = own
-        self._gate = gate
+        self._policy = policy
         self._mcp = mcp
         self._allowed = AllowedAgents(home)
         self._approvals = Approvals(home)
 
-    async def look(self, folder: str, along: Sequence[str] = ()) -> TrustState:
-        """What a folder brings, and what of it is trusted; `along` are folders in it that count too. Never raises."""
-        return await asyncio.to_thread(lambda: self._gate.standing(survey_project(folder, along)))
+    async def state_of(self, folder: str, along: Sequence[str] = ()) -> TrustState:
+        """The trust in a folder; `along` are subfolders that are included. Never raises."""
+        return await asyncio.to_thread(lambda: self._policy.state_of(survey_project(folder, along)))
 
     async def gathered(self, folder: str) -> Gathered:
-        """Everything that counts in a folder, the user's own too, and what waits or is broken. Never raises."""
-        return await asyncio.to_thread(gather, self._own, self._gate, folder)
+        """Everything that applies in a folder, the user's own included. Never raises."""
+        return await asyncio.to_thread(gather, self._own, self._policy, folder)
 
-    async def begin(self, folder: str) -> None:
+    async def apply_setting(self, folder: str) -> None:
         """Trust a folder if the setting trusts every folder. Raises ConfigurationError."""
-        if self._gate.mode == ALWAYS and (standing := await self.look(folder)).waiting:
-            await self.give(folder, standing)
+        if self._policy.mode == ALWAYS and (state := await self.state_of(folder)).waiting:
+            await self.approve(folder, state)
 
     @property
     def asks(self) -> bool:
         """Whether the user is asked; otherwise the setting decides."""
-        return self._gate.mode not in (ALWAYS, NEVER)
+        return self._policy.mode not in (ALWAYS, NEVER)
 
-    async def give(self, folder: str, shown: TrustState) -> None:
-        """Trust what was shown of a folder, as it was then. Raises ConfigurationError."""
-        servers = await asyncio.to_thread(self._give, folder, shown)
+    async def approve(self, folder: str, shown: TrustState) -> None:
+        """Approve what was shown of a folder. Raises ConfigurationError."""
+        servers = await asyncio.to_thread(self._approve, folder, shown)
         if self._mcp is not None:
             for spec in servers:
                 await self._mcp.allow(spec.key, spec.fingerprint)
 
-    def _give(self, folder: str, shown: TrustState) -> list[ServerSpec]:
-        self._gate.store.give(shown.survey.folder, shown.waiting)
+    def _approve(self, folder: str, shown: TrustState) -> list[ServerSpec]:
+        self._policy.store.approve(shown.survey.folder, shown.waiting)
         digests = {piece.path: piece.digest for piece in shown.survey.pieces}
         workspace = Path(folder).expanduser().absolute()
         for file in read_project(workspace)[0]:
@@ -73,24 +73,24 @@ class FolderTrust:
         return [] if self._mcp is None else self._agree_to_idle(waiting)
 
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
-        """Agree to servers that no conversation uses here, and return the others for the supervisor."""
+        """Agree to servers that are not in use, and return the others for the supervisor."""
         assert self._mcp is not None
         known = {spec.key: self._mcp.at(spec.folder) for spec in waiting}
-        standing = [
+        supervised = [
             spec for spec in waiting
             if any(one.key == spec.key and one.state is ServerState.CONSENT for one in known[spec.key])
         ]  # fmt: skip
         for spec in waiting:
-            if spec not in standing:
+            if spec not in supervised:
                 self._approvals.approve(spec)
-        return standing
+        return supervised
 
     def _is_as_shown(self, folder: str, shown: TrustState) -> bool:
         now = {piece.digest for piece in survey_project(folder).of(Kind.MCP)}
         return now == {piece.digest for piece in shown.survey.of(Kind.MCP)}
 
     async def allow_agent(self, kind: AgentKind) -> None:
-        """Allow a project's agent, which the user has read. Raises ConfigurationError."""
+        """Allow a project's agent that the user has reviewed. Raises ConfigurationError."""
         if (file := kind.file) is not None:
             await asyncio.to_thread(self._allow_agent, file)
 
@@ -98,11 +98,11 @@ class FolderTrust:
         self._allowed.add(file)
         workspace = file.path.parents[len(PROJECT_FOLDER.parts)]
         piece = Piece(Kind.AGENT, file.path.relative_to(workspace).as_posix(), file.text)
-        self._gate.store.give(os.path.realpath(workspace), [piece])
+        self._policy.store.approve(os.path.realpath(workspace), [piece])
 
     async def refuse(self, shown: TrustState) -> None:
-        """Do not trust what was shown, and do not ask again before it changes. Raises ConfigurationError."""
-        await asyncio.to_thread(self._gate.store.refuse, shown.survey.folder, shown.waiting)
+        """Refuse what was shown, until it changes. Raises ConfigurationError."""
+        await asyncio.to_thread(self._policy.store.refuse, shown.survey.folder, shown.waiting)
 
     async def revoke(self, folder: str) -> bool:
         """Revoke the trust in a folder, its agents and servers; returns whether there was any.
@@ -121,8 +121,8 @@ class FolderTrust:
         for name in names:
             self._allowed.forget_below(name)
             self._approvals.forget_folder(name)
-        return self._gate.store.revoke(os.path.realpath(folder))
+        return self._policy.store.revoke(os.path.realpath(folder))
 
     def folders(self) -> dict[str, int]:
         """The trusted folders, with the number of their files. Blocks. Raises ConfigurationError."""
-        return self._gate.store.folders()
+        return self._policy.store.folders()

@@ -35,15 +35,15 @@ class TrustState:
     trusted: tuple[Piece, ...] = ()
     waiting: tuple[Piece, ...] = ()
     """Pieces that the user has not approved with their current text."""
-    is_asked: bool = True
+    is_refused: bool = True
     """Whether the user has refused all waiting pieces."""
     changed: frozenset[str] = field(default_factory=frozenset)
     """Paths of waiting pieces that were approved with another text."""
 
     @property
-    def is_open(self) -> bool:
+    def needs_answer(self) -> bool:
         """Whether the user should be asked."""
-        return bool(self.waiting) and not self.is_asked
+        return bool(self.waiting) and not self.is_refused
 
     def of(self, *kinds: Kind) -> list[Piece]:
         """The trusted pieces of these kinds."""
@@ -56,16 +56,16 @@ class TrustStore:
     def __init__(self, home: Path) -> None:
         self._home = home
 
-    def standing(self, survey: Survey) -> TrustState:
+    def state_of(self, survey: Survey) -> TrustState:
         """Look up the answers for the pieces of a survey. Raises ConfigurationError if the file cannot be read."""
         entry = self._read().get(survey.folder, {})
         yes, no = entry.get("yes", {}), entry.get("no", {})
         trusted = tuple(piece for piece in survey.pieces if yes.get(piece.path) == piece.digest)
         waiting = tuple(piece for piece in survey.pieces if yes.get(piece.path) != piece.digest)
-        is_asked = all(no.get(piece.path) == piece.digest for piece in waiting)
-        return TrustState(survey, trusted, waiting, is_asked, frozenset(p.path for p in waiting if p.path in yes))
+        is_refused = all(no.get(piece.path) == piece.digest for piece in waiting)
+        return TrustState(survey, trusted, waiting, is_refused, frozenset(p.path for p in waiting if p.path in yes))
 
-    def give(self, folder: str, pieces: Iterable[Piece]) -> None:
+    def approve(self, folder: str, pieces: Iterable[Piece]) -> None:
         """Store the approval of these pieces. Raises ConfigurationError."""
         self._answer(folder, pieces, "yes", "no")
 
@@ -146,12 +146,12 @@ class TrustPolicy:
         """The current value of trust.projects."""
         return self._mode()
 
-    def standing(self, survey: Survey) -> TrustState:
+    def state_of(self, survey: Survey) -> TrustState:
         """Look up the answers for a survey. Approves nothing if the setting is NEVER or the file is unreadable."""
         if self.mode == NEVER:
             return TrustState(survey, waiting=survey.pieces)
         try:
-            return self.store.standing(survey)
+            return self.store.state_of(survey)
         except ConfigurationError as error:
             reported = replace(survey, problems=(*survey.problems, str(error)))
             return TrustState(reported, waiting=survey.pieces)

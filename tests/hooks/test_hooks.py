@@ -256,8 +256,8 @@ async def alone(
     (home / "hooks.toml").write_text(own)
     (workspace / ".handloom/hooks.toml").write_text(project)
     gate = TrustPolicy(home, lambda: "ask")
-    standing = gate.standing(survey_project(workspace))
-    gate.store.give(standing.survey.folder, standing.waiting)
+    standing = gate.state_of(survey_project(workspace))
+    gate.store.approve(standing.survey.folder, standing.waiting)
     runtime, frames, now = runtime or ScriptedRuntime(ended(0)), Frames(), datetime.now(UTC)
     async with opened_stream(tmp_path / "store") as stream:
         memory = kind(

@@ -76,7 +76,7 @@ def recalled(log: Sequence[Envelope]) -> list[RecallObservation]:
 
 
 async def trusted(manager: ConversationManager, folder: Path) -> None:
-    await manager.trust.give(str(folder), await manager.trust.look(str(folder)))
+    await manager.trust.approve(str(folder), await manager.trust.state_of(str(folder)))
 
 
 def notices(session: AgentSession) -> dict[str, str]:
@@ -167,9 +167,9 @@ async def test_agents_files_count_along_the_way_to_where_the_work_is(tmp_path: P
         assert "Deep" not in str(recalled(await said(session, "hello")))
         log = await said(session, "go on")
         assert "Deep" not in str(recalled(log)), "they are not read yet"
-        look = await manager.trust.look(str(workspace), session.memory.along)
+        look = await manager.trust.state_of(str(workspace), session.memory.along)
         assert [piece.path for piece in look.waiting] == ["deep/AGENTS.md", "deep/er/AGENT.md"]
-        await manager.trust.give(str(workspace), look)
+        await manager.trust.approve(str(workspace), look)
         log = await said(session, "go on")
         told = {one.name: one.content for one in recalled(log)[-1].microagent_knowledge}
         assert told == {"deep/AGENTS.md": "Deep rules.", "deep/er/AGENT.md": "Deeper rules."}
@@ -233,10 +233,10 @@ async def test_a_yes_to_a_folder_is_one_to_its_agents_and_servers(tmp_path: Path
     put(workspace, ".mcp.json", '{"mcpServers": {"one": {"command": "true"}}}')
     async with managing(tmp_path) as manager:
         assert not (await manager.agents_for(str(workspace))).kinds["Reviewer"].allowed
-        shown = await manager.trust.look(str(workspace))
+        shown = await manager.trust.state_of(str(workspace))
         await manager.mcp.open(str(workspace))
         assert [server.state for server in manager.mcp.at(str(workspace))] == ["consent"]
-        await manager.trust.give(str(workspace), shown)
+        await manager.trust.approve(str(workspace), shown)
         assert (await manager.agents_for(str(workspace))).kinds["Reviewer"].allowed
         assert [server.state for server in manager.mcp.at(str(workspace))] != ["consent"]
         assert await manager.trust.revoke(str(workspace))
@@ -249,7 +249,7 @@ async def test_a_yes_to_an_agent_alone_stands_in_the_book(tmp_path: Path, worksp
     async with managing(tmp_path) as manager:
         await manager.trust.allow_agent((await manager.agents_for(str(workspace))).kinds["Reviewer"])
         assert (await manager.agents_for(str(workspace))).kinds["Reviewer"].allowed
-        trusted_now = (await manager.trust.look(str(workspace))).trusted
+        trusted_now = (await manager.trust.state_of(str(workspace))).trusted
         assert [piece.path for piece in trusted_now] == [".handloom/agents/Reviewer.md"]
         assert await manager.trust.revoke(str(workspace))
         assert not (await manager.agents_for(str(workspace))).kinds["Reviewer"].allowed
@@ -258,9 +258,9 @@ async def test_a_yes_to_an_agent_alone_stands_in_the_book(tmp_path: Path, worksp
 async def test_a_server_that_changed_after_it_was_shown_gets_no_yes(tmp_path: Path, workspace: Path) -> None:
     put(workspace, ".mcp.json", '{"mcpServers": {"one": {"command": "true"}}}')
     async with managing(tmp_path) as manager:
-        shown = await manager.trust.look(str(workspace))
+        shown = await manager.trust.state_of(str(workspace))
         put(workspace, ".mcp.json", '{"mcpServers": {"one": {"command": "false"}}}')
-        await manager.trust.give(str(workspace), shown)
+        await manager.trust.approve(str(workspace), shown)
         await manager.mcp.open(str(workspace))
         assert [server.state for server in manager.mcp.at(str(workspace))] == ["consent"]
 

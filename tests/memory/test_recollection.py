@@ -168,7 +168,7 @@ async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_sta
         assert "as it was before" not in notices[0][2]
         gathered = memory.gathered
         assert gathered is not None
-        memory._policy.store.give(gathered.standing.survey.folder, gathered.standing.waiting)
+        memory._policy.store.approve(gathered.standing.survey.folder, gathered.standing.waiting)
         await memory.refresh()
         (_, lines) = notices[1:]
         assert notices[1] == ("info", UNTRUSTED, "")

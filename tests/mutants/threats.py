@@ -371,7 +371,7 @@ PLANTED = (
         "tui/dialogs/key_guard.py",
         "is_early = at - self.appeared_at < self.guard_s",
         "is_early = False",
-        "tests/tui/approval/test_answer_list.py::test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt",
+        "tests/tui/approval/test_answer_list.py::test_early_keys_are_ignored_and_letters_reach_the_prompt",
     ),
     Planted(
         "R05",
@@ -612,6 +612,6 @@ PLANTED = (
         "core/secrets/backends.py",
         "            raise ConfigurationError(self._refused) from None",
         "            return None",
-        "tests/secrets/test_keyring.py::test_a_locked_one_is_told_and_the_file_is_taken_where_the_user_says_so",
+        "tests/secrets/test_keyring.py::test_locked_keyring_is_reported_and_file_used_on_request",
     ),
 )

@@ -94,7 +94,7 @@ def test_a_value_goes_into_the_keyring_to_one_command_and_into_no_file(handloom:
     assert not files_with(tmp_path, VALUE)
 
 
-def test_it_is_there_in_the_next_session_and_out_of_reach_without_one(handloom: Handloom) -> None:
+def test_keyring_value_is_kept_and_unreachable_without_a_session(handloom: Handloom) -> None:
     assert session(handloom, UNLOCKED, "secrets set TOKEN --from-env VALUE")[0][0] == 0
     assert digest(VALUE) in session(handloom, UNLOCKED, turns(handloom))[0][1]
     refused = handloom("secrets", "set", "OTHER", "--from-env", "VALUE")
@@ -107,7 +107,7 @@ def test_it_is_there_in_the_next_session_and_out_of_reach_without_one(handloom: 
     assert not (handloom.home / VALUES).exists()
 
 
-def test_a_locked_one_is_told_and_the_file_is_taken_where_the_user_says_so(handloom: Handloom, tmp_path: Path) -> None:
+def test_locked_keyring_is_reported_and_file_used_on_request(handloom: Handloom, tmp_path: Path) -> None:
     assert session(handloom, UNLOCKED, "secrets set TOKEN --from-env VALUE")[0][0] == 0
     refused, ran, forced, ran_again = session(
         handloom,

@@ -36,7 +36,7 @@ def test_without_secrets_every_frame_is_shown_as_it_is(frame: Frame) -> None:
     assert shown(frame, secrets=()) == [frame]
 
 
-def test_a_secret_in_pieces_is_stars_and_nothing_around_it_is_lost() -> None:
+def test_split_secret_is_starred_and_nothing_else_lost() -> None:
     half = len(SECRET) // 2
     parts = [b"before " + SECRET[:half].encode(), SECRET[half:].encode() + b" after"]
     seen = shown(*map(output, parts), Status("info", "A", "the end"))
@@ -45,7 +45,7 @@ def test_a_secret_in_pieces_is_stars_and_nothing_around_it_is_lost() -> None:
     assert seen[-1] == Status("info", "A", "the end")
 
 
-def test_what_a_model_says_is_redacted_likewise_and_letters_are_not_torn() -> None:
+def test_model_output_is_redacted_without_splitting_letters() -> None:
     seen = shown(TokenDelta(1, "é " + SECRET[:5]), TokenDelta(1, SECRET[5:] + " ü"), Status("info", "A", SECRET))
     text = "".join(frame.text for frame in seen if isinstance(frame, TokenDelta))
     assert text == f"é {'*' * len(SECRET)} ü"
@@ -61,7 +61,7 @@ def test_what_a_model_says_is_redacted_likewise_and_letters_are_not_torn() -> No
         (TokenDelta(1, SECRET[:9]), TokenDelta(1, SECRET[9:], "reasoning")),
     ],
 )
-def test_pieces_of_different_streams_do_not_belong_together(first: Frame, second: Frame) -> None:
+def test_streams_are_redacted_separately(first: Frame, second: Frame) -> None:
     """What is held back of the first is shown before the second begins, as what it was."""
     seen = shown(first, second, Status("info", "A", ""))
     assert [type(frame) for frame in seen[:-1]] == [type(first)] * (len(seen) - 1)
@@ -75,7 +75,7 @@ def test_the_address_and_title_of_a_page_are_redacted() -> None:
     assert page == PageShown(1, f"http://a/?{PLACEHOLDER}", f"its {PLACEHOLDER}", b"jpeg", 1, 1)
 
 
-def test_what_looks_like_a_secret_is_stars_as_soon_as_it_is_whole_also_across_frames() -> None:
+def test_unknown_secret_is_starred_across_frames() -> None:
     whole = shown(output(f"a {TOKEN} b\n".encode()), Status("info", "A", TOKEN), detects=True, secrets=())
     text = b"".join(frame.data for frame in whole if isinstance(frame, TerminalOutput)).decode()
     assert text == f"a {'*' * len(TOKEN)} b\n"

@@ -19,7 +19,7 @@ def test_values_under_eight_characters_are_never_patterns() -> None:
     assert Redactor(["18", "true", "1234567"]).redact_text("18 is true 1234567") == "18 is true 1234567"
 
 
-def test_of_two_secrets_the_longer_one_wins() -> None:
+def test_longer_of_two_secrets_wins() -> None:
     assert Redactor(["password", "password-extended"]).redact_text("password-extended") == PLACEHOLDER
 
 
@@ -31,7 +31,7 @@ def test_a_value_without_secrets_comes_back_as_the_same_object() -> None:
 @pytest.mark.parametrize(
     "secret", ["plain-words", 'with "quotes"', "back\\slash\t\n", "ключ-слово", "half \ud800 pair", "\x1b[31mred"]
 )
-def test_what_may_be_redacted_is_seen_in_the_json_of_a_value(secret: str) -> None:
+def test_may_redact_finds_secrets_in_json(secret: str) -> None:
     redactor = Redactor([secret, "another one"])
     for value in ({"a": [f"x{secret}y"]}, {f"k{secret}": "\ud800"}, {"a": f"ü{secret}"}):
         assert redactor.redact(value) != value
@@ -40,7 +40,7 @@ def test_what_may_be_redacted_is_seen_in_the_json_of_a_value(secret: str) -> Non
     assert not Redactor().may_redact(to_json({"a": secret}))
 
 
-def test_fields_with_values_of_our_own_are_not_touched() -> None:
+def test_protected_fields_are_not_redacted() -> None:
     data = {"args": {"agent_state": "awaiting_user_input", "note": "awaiting_user_input"}}
     assert Redactor(["awaiting_user_input"]).redact(data) == {
         "args": {"agent_state": "awaiting_user_input", "note": PLACEHOLDER}
@@ -58,7 +58,7 @@ def test_secrets_of_the_environment_are_known_by_the_names_of_their_variables() 
     assert from_environment(environ) == ["value-number-1", "value-number-2", "value-number-3"]
 
 
-def test_objects_of_others_are_redacted_whatever_their_names() -> None:
+def test_other_objects_are_redacted_whatever_their_keys() -> None:
     redactor = Redactor(["canary-value"])
     event = {
         "action": "call_tool_mcp",

@@ -27,7 +27,7 @@ def vault(tmp_path: Path) -> Vault:
 
 
 class TestVault:
-    def test_the_closest_scope_counts(self, vault: Vault) -> None:
+    def test_most_specific_scope_is_used(self, vault: Vault) -> None:
         vault.put("TOKEN", VALUE, description="For all.")
         vault.put("TOKEN", OTHER, scope=scope_of("/work"))
         vault.put("TOKEN", THIRD, scope=scope_of(conversation_id="c1"))
@@ -38,18 +38,18 @@ class TestVault:
         assert vault.named_in(text, "/work", "c1") == {"TOKEN": THIRD}
         assert sorted(vault.values()) == [VALUE, OTHER, THIRD]
 
-    def test_agents_are_told_names_and_descriptions(self, vault: Vault) -> None:
+    def test_agents_get_names_and_descriptions(self, vault: Vault) -> None:
         vault.put("TOKEN", VALUE, description=" For\nthe shop. ")
         assert vault.descriptions("/w", "c") == {"TOKEN": "For the shop."}
 
-    def test_what_no_command_names_is_not_read(self, vault: Vault) -> None:
+    def test_only_named_secrets_are_read(self, vault: Vault) -> None:
         vault.put("TOKEN", VALUE)
         assert vault.named_in("echo TOKEN", "/w", "c") == {}
         assert vault.all()[0].used_at == ""
         vault.named_in("echo $TOKEN", "/w", "c")
         assert vault.all()[0].used_at
 
-    def test_values_are_for_their_owner_alone_and_stand_in_one_file(self, vault: Vault, tmp_path: Path) -> None:
+    def test_value_file_is_private(self, vault: Vault, tmp_path: Path) -> None:
         vault.put("TOKEN", VALUE)
         holding = [path for path in tmp_path.rglob("*") if path.is_file() and VALUE in path.read_text()]
         assert [path.name for path in holding] == [VALUES]
@@ -58,7 +58,7 @@ class TestVault:
         assert not vault.remove("TOKEN")
         assert not [path for path in tmp_path.rglob("*") if path.is_file() and VALUE in path.read_text()]
 
-    def test_a_file_that_others_may_read_is_refused(self, vault: Vault, tmp_path: Path) -> None:
+    def test_file_that_others_can_read_is_refused(self, vault: Vault, tmp_path: Path) -> None:
         vault.put("TOKEN", VALUE)
         (tmp_path / "home" / VALUES).chmod(0o644)
         assert "chmod 600" in wrong_mode(tmp_path / "home" / VALUES)
@@ -66,14 +66,14 @@ class TestVault:
             vault.named_in("$TOKEN", "/w", "c")
 
     @pytest.mark.parametrize(("name", "value"), [("PATH", VALUE), ("A-B", VALUE), ("A", "short"), ("A", "x\0" * 9)])
-    def test_what_cannot_be_lent_or_redacted_is_not_kept(self, vault: Vault, name: str, value: str) -> None:
+    def test_unusable_secret_is_not_stored(self, vault: Vault, name: str, value: str) -> None:
         with pytest.raises(ConfigurationError) as refused:
             vault.put(name, value)
         assert value not in str(refused.value)
         assert vault.all() == []
 
     @pytest.mark.parametrize("text", ["[]", '{"secrets": [1]}', '{"secrets": [{"x": 1}]}', "{", VALUE])
-    def test_a_broken_list_is_told_without_what_it_says(self, vault: Vault, tmp_path: Path, text: str) -> None:
+    def test_broken_list_error_does_not_quote_it(self, vault: Vault, tmp_path: Path, text: str) -> None:
         vault.put("TOKEN", OTHER)
         (tmp_path / "home" / INDEX).write_text(text)
         with pytest.raises(ConfigurationError) as refused:
@@ -81,7 +81,7 @@ class TestVault:
         assert VALUE not in str(refused.value)
         assert vault.descriptions("/", "c") == {}
 
-    def test_two_processes_lose_nothing_of_each_other(self, tmp_path: Path) -> None:
+    def test_concurrent_processes_lose_nothing(self, tmp_path: Path) -> None:
         program = (
             "import sys; from pathlib import Path; from core.secrets.vault import Vault\n"
             "for n in range(10): Vault(Path(sys.argv[1])).put(f'{sys.argv[2]}{n}', 'canary-value')"
@@ -113,7 +113,7 @@ class Keyring:
 
 
 class TestKeyring:
-    def test_values_go_there_and_to_no_file(self, tmp_path: Path) -> None:
+    def test_values_go_to_the_keyring_and_to_no_file(self, tmp_path: Path) -> None:
         keyring = Keyring()
         vault = Vault(tmp_path, KeyringBackend(keyring, "test"))
         vault.put("TOKEN", VALUE)
@@ -123,7 +123,7 @@ class TestKeyring:
         vault.remove("TOKEN")
         assert keyring.kept == {}
 
-    def test_what_it_raises_is_told_without_its_words(self, tmp_path: Path) -> None:
+    def test_keyring_errors_are_not_quoted(self, tmp_path: Path) -> None:
         keyring = Keyring()
         vault = Vault(tmp_path, KeyringBackend(keyring, "test"))
         vault.put("TOKEN", VALUE)
@@ -132,13 +132,13 @@ class TestKeyring:
             vault.named_in("$TOKEN", "/w", "c")
         assert VALUE not in str(refused.value)
 
-    def test_where_there_is_none_it_is_a_file(self, tmp_path: Path) -> None:
+    def test_file_is_used_without_a_keyring(self, tmp_path: Path) -> None:
         FileBackend(tmp_path).put("everywhere/A", VALUE)
         found = best_backend(tmp_path)
         assert found.place == str(tmp_path / VALUES)
         assert found.get("everywhere/A") == VALUE
 
-    def test_one_that_refused_is_asked_again_after_a_pause(self) -> None:
+    def test_failed_keyring_is_retried_after_a_pause(self) -> None:
         keyring, now = Keyring(), [100.0]
         keyring.is_locked = True
         backend = KeyringBackend(keyring, "test", lambda: now[0])
@@ -167,7 +167,7 @@ class TestCommandLine:
         gone = handloom("secrets", "remove", "TOKEN")
         assert (gone.status, "no secret" in gone.err) == (2, True)
 
-    def test_in_a_terminal_it_is_typed_unseen(self, tmp_path: Path) -> None:
+    def test_value_is_typed_without_echo(self, tmp_path: Path) -> None:
         handloom = Handloom(tmp_path)
         ours, theirs = pty.openpty()
         with handloom.start("secrets", "set", "TOKEN", stdin=theirs, stderr=theirs) as process:

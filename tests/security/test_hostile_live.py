@@ -25,7 +25,7 @@ def holds(report: Report, least: int) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["none", "bubblewrap"])
-def test_a_user_who_says_no_to_each_question_loses_nothing(tmp_path: Path, seed: int, isolation: str) -> None:
+def test_user_who_denies_everything_loses_nothing(tmp_path: Path, seed: int, isolation: str) -> None:
     """In the mode that asks nothing by itself; without walls, taint is all that stands between."""
     options = Options(chosen(NAMES, SHORT, seed), mode="never", isolation=isolation)
     report = trial(tmp_path, options)

@@ -164,8 +164,9 @@ async def test_commands_of_one_answer_are_judged_in_order(tmp_path: Path) -> Non
 
 async def test_waiting_command_is_judged_by_the_state_before_it(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (record, stream):
-        for folder in ("a", "b"):
-            await stream.append(cd(folder), EventSource.AGENT)
+        await stream.append(cd("a"), EventSource.AGENT)
+        assert await where(record, cd("a")) == "/work"
+        await stream.append(cd("b"), EventSource.AGENT)
         assert await where(record, cd("a")) == "/work"
         assert await where(record, cd("b")) == "/work/a"
         assert await where(record, cd("c")) == "/work/a/b"

@@ -97,14 +97,14 @@ def test_literal_read_of_a_secret_is_reported() -> None:
         max_size=6,
     )
 )
-def test_any_cell_is_read(parts: list[str]) -> None:
+def test_any_cell_is_analysed(parts: list[str]) -> None:
     assert not any("reading it failed" in part for part in read("".join(parts)).not_understood)
 
 
 @pytest.mark.parametrize(
     "code", ["(" * 5_000, "x = " + "[" * 2_000 + "]" * 2_000, "1 + " * 30_000 + "1", "!ls\n" * 3_000]
 )
-def test_what_is_too_large_is_not_understood(code: str) -> None:
+def test_too_large_code_is_not_understood(code: str) -> None:
     assert read(code).opaque
 
 

@@ -53,12 +53,12 @@ def test_every_source_is_found_in_its_order(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["agents.md", "AGENT.md", "agent.md"])
-def test_the_other_spellings_count_where_the_first_is_not_there(tmp_path: Path, name: str) -> None:
+def test_other_spellings_are_found(tmp_path: Path, name: str) -> None:
     put(tmp_path, name)
     assert found(tmp_path) == [(Kind.INSTRUCTIONS, name)]
 
 
-def test_nothing_is_read_from_elsewhere(tmp_path: Path) -> None:
+def test_links_out_of_the_folder_are_not_read(tmp_path: Path) -> None:
     outside, folder = put(tmp_path, "secret", "SECRET"), tmp_path / "w"
     folder.mkdir()
     (folder / "AGENTS.md").symlink_to("/etc/shadow")
@@ -74,7 +74,7 @@ def test_nothing_is_read_from_elsewhere(tmp_path: Path) -> None:
     assert any(".handloom/skills: a link" in problem for problem in looked.problems)
 
 
-def test_a_link_to_a_file_beside_it_counts(tmp_path: Path) -> None:
+def test_link_to_a_file_in_the_same_folder_is_read(tmp_path: Path) -> None:
     put(tmp_path, "CLAUDE.md", "Be kind.")
     (tmp_path / "AGENTS.md").symlink_to("CLAUDE.md")
     (tmp_path / ".cursorrules").symlink_to(".openhands_instructions")
@@ -84,7 +84,7 @@ def test_a_link_to_a_file_beside_it_counts(tmp_path: Path) -> None:
     assert len(looked.problems) == 2, "links in a circle are told"
 
 
-def test_nobody_waits_for_a_fifo_or_a_device(tmp_path: Path) -> None:
+def test_fifo_or_device_does_not_block(tmp_path: Path) -> None:
     (tmp_path / ".handloom/skills/one").mkdir(parents=True)
     os.mkfifo(tmp_path / "AGENTS.md")
     os.mkfifo(tmp_path / ".handloom/skills/one/SKILL.md")
@@ -105,7 +105,7 @@ def test_a_device_is_not_opened(tmp_path: Path) -> None:
     assert survey_project(tmp_path).pieces == ()
 
 
-def test_ten_thousand_files_are_told_in_a_bounded_time(tmp_path: Path) -> None:
+def test_ten_thousand_files_are_surveyed_in_time(tmp_path: Path) -> None:
     folder = tmp_path / ".openhands/microagents"
     folder.mkdir(parents=True)
     one = put(tmp_path, "one")
@@ -118,7 +118,7 @@ def test_ten_thousand_files_are_told_in_a_bounded_time(tmp_path: Path) -> None:
     assert looked.problems == (f".openhands/microagents: only the first {MAX_FILES} of 10000 files are read",)
 
 
-def test_time_that_is_up_is_told_and_what_was_found_stays(tmp_path: Path) -> None:
+def test_timeout_is_reported_and_keeps_what_was_found(tmp_path: Path) -> None:
     put(tmp_path, ".cursorrules")
     put(tmp_path, "AGENTS.md")
     ticks = iter([0.0, 0.0, 0.0, *[99.0] * 100])
@@ -127,7 +127,7 @@ def test_time_that_is_up_is_told_and_what_was_found_stays(tmp_path: Path) -> Non
     assert len(looked.problems) == 1
 
 
-def test_what_is_too_long_or_no_text_is_told_with_its_line(tmp_path: Path) -> None:
+def test_too_long_or_binary_file_is_reported(tmp_path: Path) -> None:
     put(tmp_path, "AGENTS.md", "x" * (MAX_BYTES + 1))
     (tmp_path / ".cursorrules").write_bytes(b"one\n\xff\n")
     with (tmp_path / ".mcp.json").open("wb") as file:
@@ -137,7 +137,7 @@ def test_what_is_too_long_or_no_text_is_told_with_its_line(tmp_path: Path) -> No
     assert [problem.partition(": ")[0] for problem in looked.problems] == [".cursorrules:2", "AGENTS.md", ".mcp.json"]
 
 
-def test_a_folder_that_is_not_there_brings_nothing(tmp_path: Path) -> None:
+def test_missing_folder_has_no_pieces(tmp_path: Path) -> None:
     assert survey_project(tmp_path / "no").pieces == ()
     assert survey_home(tmp_path / "no").problems == ()
 

@@ -40,7 +40,7 @@ command = "bye"
         ("hook = [1]", "table"),
     ],
 )
-def test_what_is_wrong_is_told(text: str, why: str) -> None:
+def test_invalid_hooks_are_reported(text: str, why: str) -> None:
     found, problems = hooks_of(text)
     assert found == []
     assert why in problems[0]

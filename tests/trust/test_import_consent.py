@@ -25,7 +25,7 @@ async def loaded(stream: EventStream, home: Path, origin: str = IMPORT, origin_o
     return consent
 
 
-async def test_an_import_is_refused_until_the_user_has_said_yes_and_never_again(tmp_path: Path) -> None:
+async def test_import_needs_consent_once(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         consent = await loaded(stream, tmp_path)
         assert (consent.is_needed, consent.origin) == (True, "a.zip")
@@ -40,7 +40,7 @@ async def test_an_import_is_refused_until_the_user_has_said_yes_and_never_again(
         assert (again.is_needed, again.origin) == (False, "a.zip")
 
 
-async def test_what_was_begun_here_needs_none_unless_the_log_says_so(tmp_path: Path) -> None:
+async def test_own_conversation_needs_no_consent(tmp_path: Path) -> None:
     async with opened_stream(tmp_path) as stream:
         consent = await loaded(stream, tmp_path, origin=FORK, origin_of="")
         consent.require()

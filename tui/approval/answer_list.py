@@ -1,9 +1,8 @@
-"""A question to the user as one list: its rows, the highlighted one, what each row does and what it would store.
+"""The list of answers to a question: its rows, the highlighted one, and what each row does.
 
-Pure: neither Textual nor a session. Letters are never answers; they belong to the prompt. Arrows and digits move the
-highlight, and only Enter on an empty prompt takes a row (`tui.approval.view`). Invariants: no row is offered that
-would fail, a row that stores something shows what it stores, and nothing that is risky or not understood starts with
-the highlight on a row that allows it. The handlers carry out the row that was taken (`tui.approval.commands`).
+Pure. Letters are never answers, because they belong to the prompt. Arrows and digits move the highlight, and only Enter
+on an empty prompt chooses a row (`tui.approval.view`). Invariants: every row works, a row that stores something shows
+what it stores, and if an action is risky or not understood, the highlight does not start on a row that allows it.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ if TYPE_CHECKING:
 
 DIGITS = "123456789"
 CUT_CHARACTERS = 40
-"""Of a pattern in a row that stores nothing yet."""
+"""Characters of a pattern in a row that stores nothing yet."""
 MOVES = frozenset({"up", "down", *DIGITS})
 """The keys that move the highlight."""
 
 
-class Does(Enum):
-    """What taking a row does."""
+class Effect(Enum):
+    """The effect of choosing a row."""
 
     ALLOW = auto()
     """Run this action, once."""
     OPEN = auto()
-    """Show how far a permission or a denial reaches; nothing is stored by that."""
+    """Show the scopes of a permission or denial; nothing is stored."""
     PERMIT = auto()
     """Store a permission, then run the action."""
     FORBID = auto()
@@ -40,11 +39,11 @@ class Does(Enum):
     PATTERN = auto()
     """Change the pattern that the rows above would store."""
     DENY = auto()
-    """Deny this action; the agent goes on."""
+    """Deny this action; the agent continues."""
     STOP = auto()
-    """Deny this action and those behind it; the agent stops."""
+    """Deny this action and the queued ones; the agent stops."""
     WAY = auto()
-    """Take one of the ways out of a halt."""
+    """Choose how to continue after a halt."""
     APPROVE_PLAN = auto()
     EDIT_PLAN = auto()
 
@@ -53,31 +52,31 @@ class Does(Enum):
 class Row:
     """One answer."""
 
-    does: Does
+    effect: Effect
     title: str
     value: str = ""
-    """The scope of a permission or denial, or the name of a way out of a halt."""
+    """The scope of a permission or denial, or the id of a choice after a halt."""
     stores: str = ""
-    """The pattern that is stored when the row is taken; empty where nothing is stored."""
+    """The pattern that the row stores, if any."""
     denies: bool = False
     """Whether OPEN and PATTERN are about denials."""
 
     @property
     def text(self) -> str:
-        """The row as it is shown."""
+        """The text of the row."""
         return f"{self.title}: {self.stores}" if self.stores else self.title
 
 
 @dataclass(frozen=True, slots=True)
 class QuestionList:
-    """The rows of a question, and where the highlight is."""
+    """The rows of a question and the highlighted one."""
 
     rows: tuple[Row, ...]
     at: int = 0
     typed: str = ""
-    """What text and Enter do, in words."""
+    """A hint what typing text does."""
     above: QuestionList | None = None
-    """The list that Esc goes back to."""
+    """The list to which Esc returns."""
 
     @property
     def row(self) -> Row:
@@ -85,7 +84,7 @@ class QuestionList:
         return self.rows[self.at]
 
     def moved(self, key: str) -> QuestionList | None:
-        """The list after a key that moves the highlight; None where the key does not belong to the list."""
+        """The list after a key that moves the highlight; None for other keys."""
         if key == "up":
             return replace(self, at=max(0, self.at - 1))
         if key == "down":
@@ -101,16 +100,16 @@ class QuestionList:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Everything that a question shows around its list. All texts are clean."""
+    """The texts of a question beside its list, all sanitized."""
 
     title: str
     body: str
     why: str = ""
-    """Who asks, and the reasons."""
+    """The rule that asks, and the reasons."""
     note: str = ""
-    """What is missing from the list and why, or what a pattern would cover beyond the action."""
+    """Why answers are missing, or a warning about a broad pattern."""
     is_warning: bool = False
-    """Whether the note warns."""
+    """Whether the note is a warning."""
     question: Question | None = None
     """The action that waits; None for a halt or a plan."""
 
@@ -124,25 +123,25 @@ class Asked:
 
 
 def action_list(question: Question, reach: Reach | None, pattern: str = "") -> QuestionList:
-    """The answers to an action that waits. `reach` is what the pattern would mean, None where it is not known."""
-    rows = [Row(Does.ALLOW, _("Allow once"))]
+    """The answers about an action. `reach` is what the pattern would cover, if known."""
+    rows = [Row(Effect.ALLOW, _("Allow once"))]
     pattern = pattern or question.pattern
     if can_permit(question, reach):
-        rows.append(Row(Does.OPEN, _("Always allow {pattern}…").format(pattern=_cut(pattern))))
+        rows.append(Row(Effect.OPEN, _("Always allow {pattern}…").format(pattern=_cut(pattern))))
     deny = len(rows)
-    rows.append(Row(Does.DENY, _("Deny")))
+    rows.append(Row(Effect.DENY, _("Deny")))
     stop = _("Deny and stop the agent")
     if question.behind:
         stop = _("Deny this and the queued actions ({n}), and stop the agent").format(n=question.behind)
-    rows.append(Row(Does.STOP, stop))
+    rows.append(Row(Effect.STOP, stop))
     if can_forbid(question, reach):
-        rows.append(Row(Does.OPEN, _("Always deny {pattern}…").format(pattern=_cut(pattern)), denies=True))
+        rows.append(Row(Effect.OPEN, _("Always deny {pattern}…").format(pattern=_cut(pattern)), denies=True))
     typed = _("Or type a message: Enter denies this and sends it to the agent")
     return QuestionList(tuple(rows), deny if question.starts_at_deny else 0, typed)
 
 
 def _cut(pattern: str) -> str:
-    """The beginning of a pattern: the next list shows all of it."""
+    """Shorten a pattern; the next list shows all of it."""
     return pattern[:CUT_CHARACTERS]
 
 
@@ -157,13 +156,13 @@ def can_forbid(question: Question, reach: Reach | None) -> bool:
 
 
 def scope_list(above: QuestionList, pattern: str, *, denies: bool) -> QuestionList:
-    """How far a permission or a denial reaches. The highlight starts at the narrowest."""
+    """The scopes of a permission or denial, the narrowest first."""
     if denies:
-        does, titles = Does.FORBID, _DENY_TITLES
+        does, titles = Effect.FORBID, _DENY_TITLES
     else:
-        does, titles = Does.PERMIT, _ALLOW_TITLES
+        does, titles = Effect.PERMIT, _ALLOW_TITLES
     rows = [Row(does, title, scope, pattern, denies) for scope, title in titles.items()]
-    rows.append(Row(Does.PATTERN, _("Edit the pattern…"), denies=denies))
+    rows.append(Row(Effect.PATTERN, _("Edit the pattern…"), denies=denies))
     return QuestionList(tuple(rows), 0, above.typed, above)
 
 
@@ -202,14 +201,14 @@ WAYS = {
 
 
 def halt_list(kind: str, ways: Sequence[str]) -> QuestionList:
-    """The ways out of a halt."""
+    """The choices after a halt."""
     typed = _("Or type a message: Enter sends it to the agent")
     if kind == "limit":
         typed = _("Or type a message: Enter sends it, and the agent reads it once the limit is extended")
-    return QuestionList(tuple(Row(Does.WAY, WAYS[way], way) for way in ways), 0, typed)
+    return QuestionList(tuple(Row(Effect.WAY, WAYS[way], way) for way in ways), 0, typed)
 
 
 def plan_list() -> QuestionList:
     """The answers to a plan."""
-    rows = (Row(Does.APPROVE_PLAN, _("Approve the plan")), Row(Does.EDIT_PLAN, _("Edit the plan first…")))
+    rows = (Row(Effect.APPROVE_PLAN, _("Approve the plan")), Row(Effect.EDIT_PLAN, _("Edit the plan first…")))
     return QuestionList(rows, 0, _("Or type what to change: Enter sends it to the agent"))

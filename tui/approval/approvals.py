@@ -1,6 +1,6 @@
-"""Questions to the user, shown and answered: whether an action may run, how to go on after a halt, a plan.
+"""Questions to the user: approval of an action, how to continue after a halt, approval of a plan.
 
-A row that was taken is carried out for the action that the question named, never for the one after it.
+An answer always applies to the action that the question was about.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tui.approval.answer_list import (
     HALTED,
     Asked,
-    Does,
+    Effect,
     QuestionList,
     Row,
     action_list,
@@ -68,18 +68,18 @@ async def _deny(session: AgentSession, action_id: int) -> None:
 
 
 class Approvals:
-    """The question that is shown, and what the user's answer does."""
+    """Shows questions and carries out answers."""
 
     def __init__(self, app: Context, on_question: Callable[[], object]) -> None:
         """`on_question` is called before a question is shown."""
         self._app, self._on_question = app, on_question
         self._shown: tuple[str, object] | None = None
-        """What the question is about."""
+        """The subject of the question that is shown."""
 
     # -- shown -----------------------------------------------------------------------------------------------------
 
     def ask(self, tab: ConversationTab) -> None:
-        """Show the question of the state that the conversation is in, and no other."""
+        """Show the question that the state of the conversation needs, if any."""
         state = tab.session.state
         wanted: tuple[str, object] | None = None
         if state.halt is not None:
@@ -104,18 +104,18 @@ class Approvals:
                 self._app.attempt(self._ask_about(tab, action_id))
 
     def clear(self) -> None:
-        """Show no question, because another tab is shown."""
+        """Hide the question, because another tab is shown."""
         self._shown = None
         self._app.workspace.ask(None)
 
     async def _ask_about(self, tab: ConversationTab, action_id: int) -> None:
-        """Show the question about an action, unless something else is asked by then."""
+        """Show the question about an action, unless another one is current by then."""
         found = await self._asked_about(tab, action_id)
         if found is not None and self._app.tabs.current is tab and self._shown == ("action", action_id):
             self._show(*found)
 
     def _show(self, asked: Asked, answers: QuestionList) -> None:
-        """Show a question in place of the one there is."""
+        """Show a question and replace the current one."""
         view = QuestionView(
             asked,
             answers,
@@ -126,7 +126,7 @@ class Approvals:
         self._app.workspace.ask(view)
 
     def _show_halt(self, state: State) -> None:
-        """Show what stopped the agent, and the ways out."""
+        """Show what stopped the agent, and the choices."""
         assert state.halt is not None
         kind = str(state.halt.kind)
         text = f"{state.reason}\n{_spent(state)}" if kind == "limit" else state.reason
@@ -141,7 +141,7 @@ class Approvals:
     async def _asked_about(
         self, tab: ConversationTab, action_id: int, judgement: Judgement | None = None
     ) -> tuple[Asked, QuestionList] | None:
-        """The question about an action, as it was judged when it was held or is judged now. None where it is gone."""
+        """The question about an action, with its stored judgement or a new one; None if it is gone."""
         from tui.approval.question import ask_about, judged_again, placed
 
         if (envelope := await tab.event(action_id)) is None:
@@ -161,7 +161,7 @@ class Approvals:
         )
 
     async def judge_again(self, tab: ConversationTab) -> None:
-        """Show how the action that waits is judged in the mode as it is now. It still runs only when it is allowed."""
+        """Judge the waiting action in the current mode and show the result. It still needs an answer."""
         view = self._app.workspace.question
         if view is None or view.is_answered or (action_id := view.asked.action_id) is None:
             return
@@ -177,23 +177,23 @@ class Approvals:
     # -- answered --------------------------------------------------------------------------------------------------
 
     def take(self, message: QuestionView.Taken) -> None:
-        """Carry out the row that was taken, unless its question is not shown any more."""
+        """Carry out the chosen row, unless its question is no longer shown."""
         view, row, tab = message.view, message.row, self._app.tabs.conversation
         if tab is None or view is not self._app.workspace.question or view.is_answered:
             return
         session, action_id = tab.session, view.asked.action_id
-        match row.does:
-            case Does.OPEN:
+        match row.effect:
+            case Effect.OPEN:
                 view.change(scope_list(view.answers, view.pattern, denies=row.denies))
-            case Does.PATTERN:
+            case Effect.PATTERN:
                 self._app.attempt(self._change_pattern(view, denies=row.denies))
-            case Does.EDIT_PLAN:
+            case Effect.EDIT_PLAN:
                 self._app.attempt(edit_plan(self._app, tab))
-            case Does.APPROVE_PLAN:
+            case Effect.APPROVE_PLAN:
                 self._answer(view, session.planning.approve(tab.plan.raw_tasks))
-            case Does.WAY if row.value == "switch_model":
+            case Effect.WAY if row.value == "switch_model":
                 choose_model(self._app, lambda name: self._answer(view, _take(session, "switch_model", name)))
-            case Does.WAY:
+            case Effect.WAY:
                 self._answer(view, _take(session, row.value))
             case _ if action_id is not None:
                 self._answer(view, _carry_out(session, action_id, row))
@@ -202,7 +202,7 @@ class Approvals:
         self._app.attempt(self._give(view, answer))
 
     async def _give(self, view: QuestionView, answer: Coroutine[Any, Any, None]) -> None:
-        """Give an answer. Where that fails, the question can be answered again."""
+        """Give an answer. If that fails, the question can be answered again."""
         view.is_answered = True
         try:
             await answer
@@ -211,7 +211,7 @@ class Approvals:
             raise
 
     async def _change_pattern(self, view: QuestionView, *, denies: bool) -> None:
-        """Let the user change what a permission or a denial would cover. Nothing is stored by that."""
+        """Let the user edit the pattern. Nothing is stored."""
         question = view.asked.question
         if question is None or (look := question.look) is None:
             return
@@ -231,14 +231,14 @@ class Approvals:
             view.say(broad)
 
     async def deny_with(self, tab: ConversationTab, view: QuestionView, text: str) -> bool:
-        """Deny the action that a question is about and tell the agent why. Returns whether it is about one."""
+        """Deny the action of a question, with a message for the agent. Returns whether there is such an action."""
         if (action_id := view.asked.action_id) is None or view.is_answered:
             return False
         await self._give(view, tab.session.approval.reject(text, action_id))
         return True
 
     def say_it_stays(self) -> None:
-        """Esc never drops what waits: say what ends it."""
+        """Explain that Esc does not answer a question."""
         view = self._app.workspace.question
         if view is None:
             return
@@ -249,14 +249,14 @@ class Approvals:
 
 
 async def _carry_out(session: AgentSession, action_id: int, row: Row) -> None:
-    match row.does:
-        case Does.ALLOW:
+    match row.effect:
+        case Effect.ALLOW:
             await session.approval.confirm(action_id)
-        case Does.PERMIT | Does.FORBID:
-            await _permit(session, action_id, row.stores, row.value, denies=row.does is Does.FORBID)
-        case Does.DENY:
+        case Effect.PERMIT | Effect.FORBID:
+            await _permit(session, action_id, row.stores, row.value, denies=row.effect is Effect.FORBID)
+        case Effect.DENY:
             await _deny(session, action_id)
-        case Does.STOP:
+        case Effect.STOP:
             await session.approval.reject("", action_id)
 
 
@@ -292,7 +292,7 @@ _JUDGED_NOW = {
 def _answers(question: Question, reach: Reach | None, judgement: Judgement | None) -> QuestionList:
     answers = action_list(question, reach)
     if judgement is not None and str(judgement.verdict) == "deny":
-        answers = answers.highlighting(next(at for at, row in enumerate(answers.rows) if row.does is Does.DENY))
+        answers = answers.highlighting(next(at for at, row in enumerate(answers.rows) if row.effect is Effect.DENY))
     return answers
 
 
@@ -310,7 +310,7 @@ def _length(body: str) -> str:
 
 
 def _unusable(reach: Reach, *, denies: bool) -> str:
-    """Why a pattern cannot be stored; empty where it can."""
+    """Why a pattern cannot be stored; empty if it can."""
     if reach.problem:
         return sanitize(reach.problem)
     if reach.uncovered and not denies:
@@ -327,7 +327,7 @@ def _broad(reach: Reach | None) -> str:
 
 
 def _spent(state: State) -> str:
-    """What the agent has used so far, in one line."""
+    """The usage so far, in one line."""
     cost = state.metrics.accumulated_cost
     about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
     spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"

@@ -1,6 +1,6 @@
-"""What a person has to see before saying yes: the whole of an action, nothing hidden.
+"""The question about an action: the whole action as sanitized text, its risk, and the rule that asks.
 
-Pure, from the event to clean text; loaded with the first conversation.
+Pure. Imported with the first conversation.
 """
 
 from __future__ import annotations
@@ -39,47 +39,47 @@ from tui.terminal_io.sanitizer import sanitize, sanitize_line
 MAX_REASONS = 5
 MAX_HEAD_CELLS = 1_000
 MIXED_CHARS = 20_000
-"""Of a body that is looked at for mixed alphabets."""
+"""Characters of a body that are searched for mixed alphabets."""
 UNKNOWN_KINDS = frozenset({"action.unknown", "program.unknown"})
-"""Rules of risk about what nothing is known of."""
+"""Risk rules about unknown actions and programs."""
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An action that waits for a yes. All texts are clean."""
+    """An action that needs approval. All texts are sanitized."""
 
     action_id: int
     title: str
     body: str
     risk: str
-    """In words, the strictest that anybody said; empty of what is no action."""
+    """The strictest rating, in words; empty if it is not an action."""
     rule: str = ""
-    """Who asks: a rule, the mode, or another voice."""
+    """The rule, mode or check that asks."""
     reasons: tuple[str, ...] = ()
     stays: bool = False
-    """Whether it asks each time, whatever is permitted."""
+    """Whether it asks every time, despite permissions."""
     pattern: str = ""
-    """What a permission would cover; empty where nothing is proposed."""
+    """The suggested pattern, if any."""
     look: Callable[[str], Reach] | None = None
-    """Tells what another pattern would mean. Follows links on the disk."""
+    """Checks another pattern. Follows links on the disk."""
     number: int = 1
-    """Which one it is of those that wait."""
+    """Its number among the waiting actions."""
     of: int = 1
     behind: int = 0
-    """How many actions wait after it, whether they need an answer or not."""
+    """The number of actions in the queue after it."""
     diff: tuple[str, ...] = ()
-    """The lines of an edit with their signs; then the first line of the body is what the diff is of."""
+    """The signed lines of an edit; the first line of the body names the file."""
     path: str = ""
     """The file of an edit."""
     starts_at_deny: bool = False
-    """Whether it is risky or not understood, so that Enter alone must not allow it."""
+    """Whether it is risky or not understood, so that Enter alone does not allow it."""
     is_broken: bool = False
     """Whether a file of rules or permissions cannot be read, so nothing can be stored."""
 
 
 def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Question:
-    """Put an action into words. With the folders of the work, a permission is proposed; then links are followed."""
+    """Make the question about an action. With `folders`, a pattern is suggested, and links are followed."""
     event = envelope.event
     title, body, diff = _words(event)
     if diff:
@@ -104,14 +104,14 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
 
 
 def _is_unknown(action: Action, facts: Facts | None) -> bool:
-    """Whether it is not known what an action does. A known program may be of unknown risk, such as a push."""
+    """Whether it is unknown what an action does. A known program can have unknown risk, such as a push."""
     if facts is None:
         return risk_of(action) == "unknown"
     return bool(facts.not_understood) or not UNKNOWN_KINDS.isdisjoint(facts.rules)
 
 
 def _words(event: Event) -> tuple[str, str, str]:
-    """What is asked, the action in full, and the diff of an edit."""
+    """The title, the complete action, and the diff of an edit."""
     diff = ""
     match event:
         case CmdRunAction(command=command, is_input=True):
@@ -161,7 +161,7 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 
 def _look_alikes(text: str) -> Iterator[str]:
-    """Words that mix Latin letters with such of other scripts, which can look the same."""
+    """Warnings about words that mix Latin letters with similar ones of other scripts."""
     if text.isascii():
         return
     for word in dict.fromkeys(_WORD.findall(text[:MIXED_CHARS])):
@@ -180,13 +180,13 @@ def _json(value: object) -> str:
 
 
 def _diff(old: str, new: str) -> str:
-    """Every line with its sign; nothing is folded, for a fold could hide something."""
+    """All lines with their signs; none are omitted."""
     lines = difflib.ndiff(old.splitlines(), new.splitlines())
     return "\n".join(line[0] + line[2:] for line in lines if not line.startswith("?"))
 
 
 def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
-    """The action as it is judged now, for `ask_about`: under another mode it may be allowed, asked or denied."""
+    """The action with a new judgement, for `ask_about`."""
     action = envelope.event
     if not isinstance(action, Action):
         return envelope
@@ -201,7 +201,7 @@ def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:
 
 
 def placed(question: Question, queue: Sequence[Pending]) -> Question:
-    """The question with its number among all that wait for an answer, and how many actions wait after it."""
+    """Add the number among the waiting actions, and the number of actions after it."""
     waiting = [pending for pending in queue if pending.held]
     own = next((pending for pending in waiting if pending.id == question.action_id), None)
     if own is None:

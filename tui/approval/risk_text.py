@@ -1,7 +1,4 @@
-"""Who asks about an action and how risky it is, in words: the same on its card, in the chat, live and in a replay.
-
-Pure, from the event alone; the caller passes what reading the action says about its risk.
-"""
+"""Texts for the rule that asks about an action and for its risk, the same in questions, the chat and replays. Pure."""
 
 from __future__ import annotations
 
@@ -18,22 +15,22 @@ MODE_RULES = {
     "plan": _("mode “plan only”"),
     "never": _("mode “full auto”"),
 }
-VOICES = {
+OTHER_RULES = {
     "taint": _("untrusted content read earlier"),
     "analyzers": _("risk analyzers"),
     "a broken file": _("an unreadable rules file"),
     "a check that failed": _("a failed check"),
     "behind": _("you denied an earlier action"),
 }
-"""Other reasons for a question than rules and modes: the name in a judgement, and its words."""
+"""Other names of rules in judgements, and their texts."""
 BROKEN = "a broken file"
 NOT_UNDERSTOOD = frozenset({BROKEN, "a check that failed"})
-"""Who asks where a rule or a check could not be carried out."""
+"""Rules of judgements that could not be made."""
 REASON_CELLS = 300
 
 
 def asker(action: Action) -> str:
-    """The rule, mode or voice that asks about an action that waits; empty where that was not kept."""
+    """The rule, mode or check that asks about a waiting action; empty if it was not stored."""
     if action.judgement is not None:
         return action.judgement.rule
     held = getattr(action, "confirmation_state", None) is not ActionConfirmationStatus.CONFIRMED
@@ -41,9 +38,9 @@ def asker(action: Action) -> str:
 
 
 def rule_words(rule: str) -> str:
-    """A rule in words: modes and the reasons above have words, the rest is as the user wrote it."""
-    if rule in VOICES:
-        return VOICES[rule]
+    """The text of a rule: modes and the names above have texts, other rules are as the user wrote them."""
+    if rule in OTHER_RULES:
+        return OTHER_RULES[rule]
     kind, _space, name = rule.partition(" ")
     if kind == "mode" and name in MODE_RULES:
         return MODE_RULES[name]
@@ -56,9 +53,9 @@ def risk_words(action: Action, read: ActionSecurityRisk | None = None) -> str:
 
 
 def risk_of(action: Action, read: ActionSecurityRisk | None = None) -> str:
-    """The strictest of what was judged when it was held, what reading it tells, and the model's own rating.
+    """The strictest of the stored judgement, the static analysis, and the rating of the model. Empty if not rated.
 
-    A log from elsewhere may say anything, so what it says only raises the risk. Empty if it was not rated.
+    An imported log may contain any rating, so it can only raise the risk.
     """
     rated = getattr(action, "security_risk", ActionSecurityRisk.UNKNOWN)
     risks: set[str] = {action.judgement.risk} if action.judgement is not None else set()
@@ -68,7 +65,7 @@ def risk_of(action: Action, read: ActionSecurityRisk | None = None) -> str:
 
 
 def asked_line(action: Action) -> str:
-    """Who asks about an action that is held, and its risk, in one clean line; empty where that was not kept."""
+    """The rule that asks about an action, and its risk, in one sanitized line; empty if it was not stored."""
     judged = action.judgement
     if judged is None or judged.verdict != "ask" or not judged.rule:
         return ""

@@ -1,9 +1,9 @@
-"""The question above the prompt: what is asked, the list of answers, and what typing does.
+"""The question above the prompt, with its list of answers.
 
-It has no focus: the prompt keeps it, so that letters always go there, and hands over the keys that belong to a
-question (`takes_key`). Arrows and digits move the highlight while the prompt is empty; Enter on the empty prompt takes
-the highlighted row, which the handlers carry out (`tui.approval.commands`). Keys of the first moments are not taken
-(`tui.dialogs.key_guard`). Nothing here stores or answers anything.
+The prompt keeps the focus, so that letters always go there, and passes the keys that belong to a question
+(`takes_key`). Arrows and digits move the highlight while the prompt is empty; Enter on the empty prompt chooses the
+highlighted row, which `tui.approval.approvals` carries out. Keys of the first moments are ignored
+(`tui.dialogs.key_guard`). This module stores and answers nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from tui.chat.view import Where
 
 WHY_LINES = 4
-"""Reasons that take more lines are in the body too, which scrolls: they must not push the answers off the screen."""
+"""Longer reasons are shown in the body, which scrolls, so that the answers stay visible."""
 LONG_LINES = 3
 """Bodies that are longer say how long they are."""
 LONG_CHARACTERS = 400
 TEXT_WITHIN_S = 1.0
-"""A character that follows digits sooner than this makes them the beginning of a text, such as "2 files"."""
+"""A character that follows digits within this time makes them text, such as "2 files"."""
 TOO_EARLY = _("The question has just appeared, so the key was ignored. Read it, then press the key again.")
 BLANK = _("The prompt contained only spaces, which were removed. Press Enter again to choose the highlighted answer.")
 HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
@@ -45,7 +45,7 @@ Styles = Callable[[], Mapping[str, "Style"]]
 
 
 class DiffBody(Static):
-    """An edit, drawn like the diffs of the chat."""
+    """A diff, drawn as in the chat."""
 
     def __init__(self, head: str, lines: Sequence[str], path: str, styles: Styles) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ def _joined(line: Sequence[Segment]) -> Text:
 
 
 class AnswerRow(Static):
-    """One row of the list. A click highlights it and never takes it."""
+    """One row of the list. A click highlights it and never chooses it."""
 
     class Clicked(Message):
         """The row was clicked."""
@@ -88,23 +88,23 @@ class AnswerRow(Static):
         self._at, self._row = at, row
 
     def show(self, *, highlighted: bool, marked: bool = True) -> None:
-        """Draw it with or without the highlight, which has no mark while Enter would not take it."""
+        """Draw the row. The highlight has no mark while Enter would not choose it."""
         self.set_class(highlighted, "-at")
         mark = HIGHLIGHT if highlighted and marked else NO_HIGHLIGHT
         self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
 
     def on_resize(self) -> None:
-        """Come into sight once there is a place for it, if it has the highlight."""
+        """Scroll to the row if it has the highlight."""
         if self.has_class("-at"):
             self.come_into_sight()
 
     def come_into_sight(self) -> None:
-        """Scroll the list to this row; to its first line if the list is not high enough for all of it."""
+        """Scroll the list to this row, or to its first line if the row is too high."""
         if isinstance(self.parent, VerticalScroll):  # a row of a list that was left has no parent
             self.scroll_visible(animate=False, top=self.size.height >= self.parent.size.height)
 
     def on_click(self) -> None:
-        """Ask for the highlight."""
+        """Highlight this row."""
         self.post_message(self.Clicked(self._at))
 
 
@@ -152,22 +152,22 @@ class QuestionView(Vertical):
         guard_s: float = GUARD_S,
         styles: Styles = dict,
     ) -> None:
-        """`styles` are those of the chat, for diffs."""
+        """`styles` returns the styles of the chat, for diffs."""
         super().__init__()
         self.asked, self.answers = asked, answers
         self.pattern = asked.question.pattern if asked.question is not None else ""
-        """What a row that stores something would store."""
+        """The pattern that rows store."""
         self.is_answered = False
-        """Whether an answer is being carried out; until that fails, no key is taken."""
+        """Whether an answer is being carried out; then keys are ignored."""
         self.guard = KeyGuard(guard_s)
         self._clock, self._styles = clock, styles
         self._rows: list[AnswerRow] = []
         self._digits, self._digit_at = "", float("-inf")
-        """The digits that were typed last and may be the beginning of a text, and when the last of them was pressed."""
+        """The last digits, which may be the beginning of a text, and the time of the last one."""
         self._before_digits = answers
         self._message = ""
         self._is_built = False
-        """Whether there are widgets to show things in. Keys can come before that: the prompt has the question first."""
+        """Whether the widgets exist. Keys can arrive earlier."""
 
     def compose(self) -> ComposeResult:
         yield Static(classes="question--title")
@@ -179,7 +179,7 @@ class QuestionView(Vertical):
         yield Static(classes="question--message")
 
     def on_mount(self) -> None:
-        """Show everything; the guard starts when it has been drawn."""
+        """Show everything, and start the guard after the first drawing."""
         self._is_built = True
         self._show_asked()
         self._show_rows()
@@ -187,17 +187,17 @@ class QuestionView(Vertical):
         self.call_after_refresh(self.restart_guard)
 
     def restart_guard(self) -> None:
-        """Take no key for a moment: the user sees something new."""
+        """Ignore keys for a moment, because something new is shown."""
         self.guard.restart(self._clock())
 
     def note_key(self, last: LastKey) -> None:
-        """Know the key that was pressed last before the question appeared."""
+        """Set the last key before the question appeared."""
         self.guard.last = last
 
     # -- what is shown ---------------------------------------------------------------------------------------------
 
     def change(self, answers: QuestionList, asked: Asked | None = None) -> None:
-        """Show another list, and with it what is asked where that has changed."""
+        """Show another list of answers, and other texts if given."""
         self.answers, self._digits = answers, ""
         if asked is not None:
             self.asked = asked
@@ -215,7 +215,7 @@ class QuestionView(Vertical):
         self._line("why", asked.why)
         self._fit_why()
         body = self.query_one(".question--body", VerticalScroll)
-        if body.children:  # the action stays the same: only who asks about it has changed
+        if body.children:  # the action is the same, only the rule has changed
             body.query_one(".question--reasons", Static).update(Content(asked.why))
             return
         question = asked.question
@@ -268,7 +268,7 @@ class QuestionView(Vertical):
         line.set_class(not text, "-empty")
 
     def say(self, text: str) -> None:
-        """Tell why a key did nothing, next to the list; an empty text ends that."""
+        """Show a message next to the list; an empty text removes it."""
         self._message = text
         if not self._is_built:
             return
@@ -277,12 +277,12 @@ class QuestionView(Vertical):
         self._keep_in_sight()
 
     def say_blank(self) -> None:
-        """Tell that Enter has only emptied the prompt; held down, it answers nothing."""
+        """Explain that Enter has only emptied the prompt."""
         self.restart_guard()
         self.say(BLANK)
 
     def show_typing(self, *, is_typing: bool) -> None:
-        """Show that Enter would send the text in the prompt and take no row."""
+        """Show whether Enter would send the text in the prompt."""
         if is_typing is not self.has_class("-typing"):
             self.set_class(is_typing, "-typing")
             if self._is_built:
@@ -291,13 +291,13 @@ class QuestionView(Vertical):
     # -- keys ------------------------------------------------------------------------------------------------------
 
     def takes_key(self, event: events.Key, text: str, *, sends: bool) -> bool:
-        """Whether a key that came to the prompt belongs to the question. `sends` tells that it is Enter.
+        """Handle a key of the prompt. Returns whether it belongs to the question. `sends` is true for Enter.
 
-        Call it once for each key. With text in the prompt only an Enter of the first moments belongs to the question:
-        it is not taken, and the text stays. A digit of the first moments is not written into an empty prompt either:
-        with the next Enter it would deny.
+        Call it once for each key. With text in the prompt, only an Enter of the first moments belongs to the question:
+        it is ignored, and the text stays. A digit of the first moments is not written into an empty prompt, because
+        the next Enter would then deny.
         """
-        if self.is_answered:  # a digit that comes too late is no text either
+        if self.is_answered:  # a late digit is not text
             return not text and event.key in MOVES
         at = self._clock() - max(0.0, time.monotonic() - event.time)  # when it was pressed, however late it came
         is_taken = self.guard.takes(event.key, at) and self._is_built
@@ -334,9 +334,9 @@ class QuestionView(Vertical):
             self._digits = ""
 
     def digits_of_text(self) -> str:
-        """The digits that begin the text which the key now continues; the highlight goes back to where it was.
+        """The digits that begin the text which a key continues; resets the highlight.
 
-        Call it after `takes_key` for a key that did not belong to the question.
+        Call it after `takes_key` for a key that does not belong to the question.
         """
         digits, self._digits = self._digits, ""
         if digits and self.answers is not self._before_digits:
@@ -345,7 +345,7 @@ class QuestionView(Vertical):
         return digits
 
     def step_back(self) -> bool:
-        """Go back to the list above. Returns whether there was one."""
+        """Return to the previous list. Returns whether there was one."""
         if self.answers.above is None:
             return False
         self.change(self.answers.above)
@@ -361,7 +361,7 @@ class QuestionView(Vertical):
     # -- reading ---------------------------------------------------------------------------------------------------
 
     def scroll_body(self, where: Where) -> bool:
-        """Scroll the question's body. Returns whether it is longer than its place."""
+        """Scroll the body. Returns whether it can be scrolled."""
         if not self._is_built:
             return False
         body = self.query_one(".question--body", VerticalScroll)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import events
 from textual.screen import ModalScreen, ScreenResultType
 
-from tui.approval.answer_list import DIGITS, Does, QuestionList, Row
+from tui.approval.answer_list import DIGITS, Effect, QuestionList, Row
 from tui.approval.view import AnswerRow
 from tui.dialogs.key_guard import KeyGuard
 
@@ -128,7 +128,7 @@ class YesNoScreen(AnswersScreen[bool]):
     """Two answers: False for the first, True for the second."""
 
     def __init__(self, no: str, yes: str) -> None:
-        super().__init__((Row(Does.DENY, no), Row(Does.ALLOW, yes)))
+        super().__init__((Row(Effect.DENY, no), Row(Effect.ALLOW, yes)))
 
     def result(self, row: Row) -> bool:
-        return row.does is Does.ALLOW
+        return row.effect is Effect.ALLOW

@@ -16,7 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.approval.answer_list import Does, Row
+from tui.approval.answer_list import Effect, Row
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen
 from tui.dialogs.line_input import LineScreen
@@ -54,9 +54,9 @@ class FindingsScreen(AnswersScreen[Answer | None]):
     def __init__(self, findings: Sequence[str]) -> None:
         super().__init__(
             (
-                Row(Does.DENY, _("Cancel the export")),
-                Row(Does.ALLOW, _("Export with secrets redacted"), "redact"),
-                Row(Does.ALLOW, _("Export unredacted"), "keep"),
+                Row(Effect.DENY, _("Cancel the export")),
+                Row(Effect.ALLOW, _("Export with secrets redacted"), "redact"),
+                Row(Effect.ALLOW, _("Export unredacted"), "keep"),
             )
         )
         self._findings = findings

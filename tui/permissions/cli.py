@@ -1,6 +1,6 @@
-"""`handloom permissions`: rules and what was allowed or denied for good, taking it back, and trying commands.
+"""`handloom permissions`: list rules and permissions, revoke permissions, and check commands.
 
-Those of one conversation are events of its log, and are taken back in the workspace.
+Permissions of one conversation are events of its log, and are revoked in the workspace.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def _list(options: argparse.Namespace, name: str, rule: Rule | Permission, how: 
 
 
 def _enforced(rule: Rule | Permission, folders: WorkFolders) -> Status | None:
-    """How the sandbox that the settings want enforces a rule here. Raises ConfigurationError."""
+    """How the configured sandbox enforces a rule here. Raises ConfigurationError."""
     how = status(rule, folders)
     return how if how is None or how.enforcement is Enforcement.READ else _as_set(rule.pattern, how)
 
 
 def _as_set(pattern: Pattern, how: Status) -> Status:
-    """The same, where there is a sandbox that can."""
+    """The status, given the configured sandbox."""
     paths, hosts = _sandbox()
     if pattern.tool == "net" and paths and not hosts and pattern.glob != "*":
         return Status(Enforcement.READ, "containers have network access (docker.network).")

@@ -1,4 +1,4 @@
-"""The permissions that the user has granted, on the screen."""
+"""The command that shows the permissions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def show_permissions(app: HandloomApp) -> None:
-    """Show what is always allowed or denied, and let the user take it back."""
+    """Show what is always allowed or denied, and let the user revoke it."""
     from core.security.permissions import PermissionFile
     from tui.permissions.screen import PermissionsScreen
 

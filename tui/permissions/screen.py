@@ -1,7 +1,6 @@
-"""The screen of permissions: what was allowed or denied for this conversation, this project and everywhere.
+"""The screen of permissions: what is always allowed or denied in this conversation, this project and everywhere.
 
-Each with its pattern, its scope, when and in which conversation it was given; `d` takes one back. It follows the file,
-which other programs write, too. Rules of the policy are listed below: they are changed in their files.
+`d` revokes one. The screen follows the file, which other processes write too. Rules of policies are listed below.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 VERDICTS = {"allow": _("allowed"), "deny": _("denied")}
 SIGNS = {"allow": "✓", "deny": "✕"}
-"""Signs and no colours: the line under the cursor has its own."""
+"""Signs instead of colours, because the highlighted line has its own."""
 SCOPES = {
     "conversation": _("this conversation"),
     "project": _("project"),
@@ -47,7 +46,7 @@ DAY = len("2026-11-22")
 
 
 def line_of(permission: Permission) -> Content:
-    """One permission in one line; the end is cut off first."""
+    """One permission in one line."""
     return Content.assemble(
         f"{SIGNS[permission.verdict]} {set_cell_size(VERDICTS[permission.verdict], 7)}  ",
         set_cell_size(SCOPES[permission.scope], SCOPE_CELLS) + "  ",
@@ -57,7 +56,7 @@ def line_of(permission: Permission) -> Content:
 
 
 def about(permission: Permission) -> str:
-    """All that is known of one."""
+    """The details of a permission."""
     lines = [str(permission.pattern)]
     if permission.folder:
         lines.append(_("Project: {folder}").format(folder=permission.folder))
@@ -67,7 +66,7 @@ def about(permission: Permission) -> str:
 
 
 class PermissionsScreen(GuardedScreen[None]):
-    """What the user has answered for good."""
+    """The stored permissions and denials."""
 
     guards_bindings = True
 
@@ -93,7 +92,7 @@ class PermissionsScreen(GuardedScreen[None]):
     ]
 
     def __init__(self, file: PermissionFile, session: AgentSession | None) -> None:
-        """`session` is the conversation that is shown; None where none is."""
+        """`session` is the conversation that is shown, if any."""
         super().__init__()
         self._file, self._session = file, session
         self._shown: Sequence[Permission] = ()
@@ -108,7 +107,7 @@ class PermissionsScreen(GuardedScreen[None]):
                 yield Static(id="permission-text")
 
     def on_mount(self) -> None:
-        """Show what there is, and follow the file."""
+        """Show the permissions, and follow the file."""
         self._watch = watch(self._file.path.parent, self._follow)
         self._load()
         self.query_one(OptionList).focus()
@@ -134,7 +133,7 @@ class PermissionsScreen(GuardedScreen[None]):
         self._show()
 
     def _policy(self) -> tuple[str, str]:
-        """What the policies say, and what is wrong with them. Blocks."""
+        """The rules of the policies, and their problems. Blocks."""
         files = [(self._file.path.parent / POLICY, POLICY, False)]
         if self._session is not None:
             files.append((self._session.guard.project_file, str(PROJECT_POLICY), True))
@@ -159,17 +158,17 @@ class PermissionsScreen(GuardedScreen[None]):
         self.call_after_refresh(self._show_keys)
 
     def _show_keys(self) -> None:
-        """Name the keys that do something here: what is to be taken back, and a text that is longer than its place."""
+        """Show the keys that have an effect now."""
         keys = [_("d revokes it")] * bool(self._shown)
         keys += [_("PgDn scroll")] * (self.query_one(VerticalScroll).max_scroll_y > 0)
         self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
 
     def on_resize(self) -> None:
-        """Another size, in which other keys do something."""
+        """Update the keys."""
         self.call_after_refresh(self._show_keys)
 
     def on_option_list_option_highlighted(self) -> None:
-        """Tell of the one under the cursor."""
+        """Show the details of the highlighted one."""
         self._show_details()
 
     @property
@@ -192,10 +191,10 @@ class PermissionsScreen(GuardedScreen[None]):
         parts.append((sanitize(self._rules), "$text-muted"))
         self.query_one("#permission-text", Static).update(Content.assemble(*parts))
 
-    # -- what the user says --------------------------------------------------------------------------------------------
+    # -- actions -----------------------------------------------------------------------------------------------------
 
     def action_revoke(self) -> None:
-        """Revoke the one under the cursor, once the user has confirmed it."""
+        """Revoke the highlighted one after a confirmation."""
         if (chosen := self._chosen) is not None:
             self._revoke(chosen)
 

@@ -121,12 +121,12 @@ class TrustQuestion:
         if not self._trust.asks:
             return []
         self._folder = self._folder_of()
-        state = await self._trust.look(self._folder)
-        return self._ask(state) if state.is_open else []
+        state = await self._trust.state_of(self._folder)
+        return self._ask(state) if state.needs_answer else []
 
     async def ask_again(self, along: Sequence[str]) -> list[str]:
         self._folder = self._folder_of()
-        state = await self._trust.look(self._folder, along)
+        state = await self._trust.state_of(self._folder, along)
         if not (state.waiting or state.trusted):
             return [_("This folder contains no files that need your trust.")]
         return self._ask(state)
@@ -168,7 +168,7 @@ class TrustQuestion:
             piece = self._pieces[int(rest) - 1]
             return [sanitize_line(piece.path, LINE_CELLS), *sanitize(piece.text).rstrip("\n").split("\n")]
         if word == "yes" and not rest and state.waiting:
-            await self._trust.give(self._folder, state)
+            await self._trust.approve(self._folder, state)
             result = _("Trusted from your next message on, until these files change.")
         elif word == "no":
             if state.waiting:

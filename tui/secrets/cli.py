@@ -1,6 +1,6 @@
-"""`handloom secrets`: keep, list and forget what commands may use, move keys out of the settings, allow a kind.
+"""`handloom secrets`: store, list and delete secrets, move API keys out of the settings, allow a kind of value.
 
-A value comes from a terminal that does not echo, from a variable or from standard input, never from an argument, and
+A value is read from the terminal without echo, from a variable or from standard input, never from an argument, and it
 is never printed.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import asdict
 
 from core.errors import ConfigurationError, ExitStatus
 from core.home import home_folder
-from core.secrets.backends import Both
+from core.secrets.backends import FileAndKeyring
 from core.secrets.command_secrets import MAX_BYTES
 from core.secrets.vault import Secret, Vault, scope_of, wrong_with
 from core.settings.config import load, save_settings
@@ -28,7 +28,7 @@ WIDTH = 400
 
 
 def secrets(options: argparse.Namespace) -> int:
-    """Do one step. Raises ConfigurationError, whose text has no value in it."""
+    """Carry out one step. Raises ConfigurationError, whose text contains no value."""
     vault = Vault(home_folder(os.environ))
     match options.step:
         case "set":
@@ -48,7 +48,7 @@ def secrets(options: argparse.Namespace) -> int:
 
 
 def line_of(secret: Secret) -> str:
-    """What is shown of a secret."""
+    """One line about a secret."""
     used = secret.used_at[:10] if secret.used_at else _("never")
     return _("{name}  {description}  ({scope}; last used: {used})").format(
         name=secret.name, description=secret.description, scope=secret.scope, used=used
@@ -60,7 +60,7 @@ def _set(vault: Vault, options: argparse.Namespace) -> None:
     if wrong := wrong_with(options.name, "x" * 8):
         raise ConfigurationError(wrong)
     if options.file:
-        vault = Vault(home_folder(os.environ), Both(home_folder(os.environ)))
+        vault = Vault(home_folder(os.environ), FileAndKeyring(home_folder(os.environ)))
     vault.put(options.name, _value(options), description=options.description, scope=scope)
     notice(
         _("Stored in {place}. Commands that use ${name} receive the value.").format(

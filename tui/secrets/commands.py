@@ -1,4 +1,4 @@
-"""The user's secrets on the screen: listed, added, deleted. No message has a value in it."""
+"""The command for secrets: list, add and delete them. No message contains a value."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ async def _manage_secrets(app: Context, manager: ConversationManager) -> None:
             if answer == ADD:
                 await _add_secret(app, manager, vault, {one.name for one in secrets if one.scope == EVERYWHERE})
             elif isinstance(answer, int):
-                await _forget_secret(app, vault, secrets[answer])
+                await _delete_secret(app, vault, secrets[answer])
     except ConfigurationError as error:
         app.report(sanitize(str(error)))
 
 
-async def _forget_secret(app: Context, vault: Vault, secret: Secret) -> None:
-    """Ask, for the value cannot be had back. Raises ConfigurationError."""
+async def _delete_secret(app: Context, vault: Vault, secret: Secret) -> None:
+    """Delete a secret after a confirmation. Raises ConfigurationError."""
     from tui.dialogs.dialog import SureScreen
 
     question = _("Delete {name} ({scope})? Its value cannot be recovered.")
@@ -59,7 +59,7 @@ async def _forget_secret(app: Context, vault: Vault, secret: Secret) -> None:
 
 
 async def _add_secret(app: Context, manager: ConversationManager, vault: Vault, names: Collection[str]) -> None:
-    """Ask for name, value and description; leaving one of them stores nothing. Raises ConfigurationError."""
+    """Ask for name, value and description, then store the secret. Raises ConfigurationError."""
     from core.secrets.variable_names import MIN_LENGTH
     from core.secrets.vault import wrong_with
     from tui.dialogs.line_input import LineScreen

@@ -1,7 +1,6 @@
-"""The screen of secrets: names, what each is for and where, and when a command last had it. Values are never shown.
+"""The screen of secrets: names, descriptions, scopes, and when a command last used them. Values are never shown.
 
-Answers with what to do: None to leave, `add`, or the number of the secret that is to be forgotten. Texts handed in are
-clean.
+The result is None, `add`, or the number of the secret to delete. The lines must be sanitized.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class SecretsScreen(ModalScreen[str | int | None]):
     ]
 
     def __init__(self, lines: Sequence[str], place: str) -> None:
-        """`place` says where the values are."""
+        """`place` is where the values are stored."""
         super().__init__()
         self._lines, self._place = lines, place
 
@@ -61,25 +60,25 @@ class SecretsScreen(ModalScreen[str | int | None]):
             yield Static(Content(text.format(place=self._place)))
 
     def on_mount(self) -> None:
-        """The list takes the keys."""
+        """Focus the list."""
         self.query_one(OptionList).focus()
 
     def action_leave(self) -> None:
-        """Answer with nothing."""
+        """Close the screen."""
         self.dismiss(None)
 
     def action_add(self) -> None:
-        """Answer that there is to be another one."""
+        """Add a secret."""
         self.dismiss(ADD)
 
     def action_forget(self) -> None:
-        """Answer with the one that is marked."""
+        """Delete the highlighted secret."""
         if self._lines and (marked := self.query_one(OptionList).highlighted) is not None:
             self.dismiss(marked)
 
 
 class NameScreen(LineScreen):
-    """Asks for a line until it is valid; `check` says what is wrong with it."""
+    """Asks for a line until it is valid; `check` returns the problem."""
 
     DEFAULT_CSS = """
     NameScreen Static { height: auto; color: $text-error; }
@@ -90,23 +89,23 @@ class NameScreen(LineScreen):
         self._check = check
 
     def compose(self) -> ComposeResult:
-        """The line, and below it what is wrong with it."""
+        """The line, and a problem below it."""
         with Vertical() as box:
             box.border_title, box.border_subtitle = self._title, _("Enter takes it · Esc leaves")
             yield self.field()
             yield Static(markup=False)
 
     def field(self) -> Field:
-        """What is written into."""
+        """The input field."""
         return Field(placeholder=self._placeholder, password=self._hidden, compact=True)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """What was wrong is being mended."""
+        """Remove the problem."""
         event.stop()
         self.query_one(Static).update("")
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Answer with the line, or say what is wrong with it; the handler of LineScreen would answer at once."""
+        """Return the line, or show its problem. Replaces the handler of LineScreen."""
         event.stop()
         event.prevent_default()
         answer = self.answer(event.value)
@@ -116,12 +115,12 @@ class NameScreen(LineScreen):
             self.dismiss(answer)
 
     def answer(self, line: str) -> str:
-        """What is meant by the line."""
+        """The value of the line."""
         return line.strip()
 
 
 class ValueField(Field):
-    """A line that is not shown, or a text of several that was pasted: then the line is empty."""
+    """A hidden line, or several pasted lines; then the line is empty."""
 
     def __init__(self, placeholder: str) -> None:
         super().__init__(placeholder=placeholder, password=True, compact=True)
@@ -137,15 +136,15 @@ class ValueField(Field):
 
 
 class ValueScreen(NameScreen):
-    """Asks for a value that is not shown. What is typed after a paste of several lines takes its place."""
+    """Asks for a hidden value. Text that is typed after a paste of several lines replaces them."""
 
     def __init__(self, title: str, check: Callable[[str], str]) -> None:
         super().__init__(title, _("Type or paste the value; it can have several lines"), check, hidden=True)
 
     def field(self) -> ValueField:
-        """Dots in place of letters."""
+        """A password field."""
         return ValueField(self._placeholder)
 
     def answer(self, line: str) -> str:
-        """The line as it is, or what was pasted."""
+        """The line, or the pasted lines."""
         return line or self.query_one(ValueField).pasted

@@ -1,6 +1,6 @@
-"""`handloom trust`: which folders the user trusts, a yes to one, and the way back.
+"""`handloom trust`: list trusted folders, trust one, and revoke trust.
 
-What a yes is given to is shown whole first. All of it is foreign and shown clean.
+All files are shown before the user is asked. They are untrusted and sanitized.
 """
 
 from __future__ import annotations
@@ -22,28 +22,30 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 WIDTH = 400
-"""Characters of a line: what comes from files is bounded."""
+"""Maximum characters of a line."""
 
 
 def trust(options: argparse.Namespace) -> int:
-    """List, give or revoke. Raises UsageError, ConfigurationError."""
+    """Carry out one step. Raises UsageError, ConfigurationError."""
     home = home_folder(os.environ)
     settings = load(home, os.environ)
-    trusting = FolderTrust(home, UserFolders.of(home, os.environ), TrustPolicy(home, lambda: settings.trust.projects))
+    folder_trust = FolderTrust(
+        home, UserFolders.of(home, os.environ), TrustPolicy(home, lambda: settings.trust.projects)
+    )
     match options.step:
         case "list":
-            return _list(trusting, as_json=options.json)
+            return _list(folder_trust, as_json=options.json)
         case "revoke":
-            return asyncio.run(_revoke(trusting, options.folder))
+            return asyncio.run(_revoke(folder_trust, options.folder))
         case _:
             if not Path(_absolute(options.folder)).is_dir():
                 text = _("{folder} does not exist. Name the folder to trust.")
                 raise UsageError(text.format(folder=_absolute(options.folder)))
-            return asyncio.run(_give(trusting, options.folder, is_sure=options.yes))
+            return asyncio.run(_give(folder_trust, options.folder, is_sure=options.yes))
 
 
-def _list(trusting: FolderTrust, *, as_json: bool) -> int:
-    folders = trusting.folders()
+def _list(folder_trust: FolderTrust, *, as_json: bool) -> int:
+    folders = folder_trust.folders()
     if not folders and not as_json:
         notice(_("No folder is trusted. Review and trust one with: handloom trust give FOLDER"))
     for folder, files in folders.items():
@@ -52,33 +54,33 @@ def _list(trusting: FolderTrust, *, as_json: bool) -> int:
     return ExitStatus.FINISHED
 
 
-async def _revoke(trusting: FolderTrust, folder: str) -> int:
-    if not await trusting.revoke(_absolute(folder)):
+async def _revoke(folder_trust: FolderTrust, folder: str) -> int:
+    if not await folder_trust.revoke(_absolute(folder)):
         notice(_("The folder was not trusted."))
         return ExitStatus.FINISHED
     notice(_("The folder is no longer trusted. Open conversations apply this from their next message."))
     return ExitStatus.FINISHED
 
 
-async def _give(trusting: FolderTrust, folder: str, *, is_sure: bool) -> int:
+async def _give(folder_trust: FolderTrust, folder: str, *, is_sure: bool) -> int:
     absolute = _absolute(folder)
-    standing = await trusting.look(absolute)
-    for problem in standing.survey.problems:
+    state = await folder_trust.state_of(absolute)
+    for problem in state.survey.problems:
         notice(sanitize_line(problem, WIDTH))
-    if not standing.waiting:
+    if not state.waiting:
         notice(_("Nothing in this folder needs approval."))
         return ExitStatus.FINISHED
-    _show(standing)
+    _show(state)
     if not is_sure and not await asyncio.to_thread(_agrees):
         notice(_("The folder is not trusted."))
         return ExitStatus.INTERRUPTED
-    await trusting.give(absolute, standing)
+    await folder_trust.approve(absolute, state)
     notice(_("The folder is trusted until these files change."))
     return ExitStatus.FINISHED
 
 
-def _show(standing: TrustState) -> None:
-    for piece in standing.waiting:
+def _show(state: TrustState) -> None:
+    for piece in state.waiting:
         say(sanitize_line(f"== {piece.path} ({piece.kind})", WIDTH))
         say(sanitize(piece.text))
 

@@ -1,4 +1,4 @@
-"""Trust of folders and of imported conversations, and the skills and microagents that apply, on the screen."""
+"""Commands for the trust in folders and imported conversations."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 
 async def ask_trust(app: Context, folder: str) -> None:
-    """Ask once about what a folder brings, before a conversation begins there. Raises ConfigurationError."""
+    """Ask once about the files of a folder, before a conversation begins there. Raises ConfigurationError."""
     manager = app.manager
     if manager is None or not manager.trust.asks:
         return
-    standing = await manager.trust.look(folder)
-    if not standing.is_open:
+    state = await manager.trust.state_of(folder)
+    if not state.needs_answer:
         return
     from tui.trust.screen import TrustScreen
 
-    if await app.push_screen_wait(TrustScreen(standing, asks=True)):
-        await manager.trust.give(folder, standing)
+    if await app.push_screen_wait(TrustScreen(state, asks=True)):
+        await manager.trust.approve(folder, state)
     else:
-        await manager.trust.refuse(standing)
+        await manager.trust.refuse(state)
 
 
 def show_trust(app: Context) -> None:
-    """Show what the folder brings for agents, and let the user trust it or take that back."""
+    """Show the files of the folder that affect agents, and let the user trust them or revoke trust."""
     if app.manager is None:
         app.flash(_("Handloom is still starting."))
         return
@@ -40,25 +40,24 @@ def show_trust(app: Context) -> None:
 
 
 async def _manage_trust(app: Context, manager: ConversationManager) -> None:
-    """What the project's folder brings, with a yes to give or to take back."""
     from tui.trust.screen import TrustScreen
 
     folder, along = (
         project_folder(app),
         app.tabs.conversation.session.memory.along if app.tabs.conversation else (),
     )
-    standing = await manager.trust.look(folder, along)
-    if not (standing.waiting or standing.trusted or standing.survey.problems):
+    state = await manager.trust.state_of(folder, along)
+    if not (state.waiting or state.trusted or state.survey.problems):
         app.flash(_("This folder contains no files that need your trust."))
         return
-    screen = TrustScreen(standing, asks=False)
+    screen = TrustScreen(state, asks=False)
     answer = await app.push_screen_wait(screen)
     try:
         if answer:
-            await manager.trust.give(folder, standing)
+            await manager.trust.approve(folder, state)
             app.flash(_("Trusted from your next message on, until these files change."))
         elif answer is False:
-            await manager.trust.refuse(standing)
+            await manager.trust.refuse(state)
         elif screen.is_revoked:
             await manager.trust.revoke(folder)
             app.flash(_("Trust revoked. The agent still knows what it has already read."))
@@ -68,14 +67,14 @@ async def _manage_trust(app: Context, manager: ConversationManager) -> None:
 
 
 def project_folder(app: Context) -> str:
-    """The folder of the conversation in sight, as its agent has it."""
+    """The folder of the current conversation."""
     if (tab := app.tabs.conversation) is not None:
         return tab.session.memory.folder
     return app.tabs.current.folder if app.tabs.current is not None else app.options.workspace
 
 
 async def consents(app: Context, tab: ConversationTab) -> bool:
-    """Whether a conversation may go on; of an imported one the user is asked, once."""
+    """Whether a conversation may continue; the user is asked once about an imported one."""
     if not tab.session.consent.is_needed:
         return True
     question = _(

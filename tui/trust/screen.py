@@ -1,7 +1,7 @@
-"""What a folder brings, to be read before it counts: the files in a list, the whole text of the one under the cursor.
+"""The screen of folder trust: the files of a folder that affect agents, with the whole text of the highlighted one.
 
-The answers are above the files in the same list, and Enter takes the highlighted one. Answers with True for a yes,
-False for a no, None where nothing was asked or said. Everything shown is foreign, and clean. It starts at no.
+The answers are above the files in the same list, and Enter chooses the highlighted one, at first "do not trust". The
+result is True to trust, False to refuse, None without an answer. Everything shown is untrusted and sanitized.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ KINDS = {
     "hooks": _("hooks"),
     "MCP servers": _("MCP servers"),
 }
-STANDS = _("You trust all of these files in their current version.")
+ALL_TRUSTED = _("You trust all of these files in their current version.")
 NO, YES, REVOKE, KEEP = "no", "yes", "revoke", "keep"
 ANSWERS = {
     NO: _("Do not trust them; the agent ignores them"),
@@ -54,11 +54,11 @@ ANSWERS = {
 
 
 class _Lines(OptionList, can_focus=False):
-    """The answers and the files. It takes no focus, because the screen moves the highlight and guards every key."""
+    """The answers and the files. It has no focus, because the screen handles the keys."""
 
 
 class TrustScreen(GuardedScreen[bool | None]):
-    """The pieces of one folder."""
+    """The files of one folder."""
 
     DEFAULT_CSS = """
     TrustScreen {
@@ -84,33 +84,33 @@ class TrustScreen(GuardedScreen[bool | None]):
         Binding("pageup", "page(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, standing: TrustState, *, asks: bool) -> None:
-        """`asks` where a no is an answer, too, and is remembered."""
+    def __init__(self, state: TrustState, *, asks: bool) -> None:
+        """`asks` tells that leaving the screen refuses."""
         super().__init__()
-        self._standing, self._asks = standing, asks
-        self._answers = (NO, YES) if standing.waiting else (KEEP, REVOKE) if standing.trusted else ()
-        self._pieces: Sequence[Piece] = [*standing.waiting, *standing.trusted]
+        self._state, self._asks = state, asks
+        self._answers = (NO, YES) if state.waiting else (KEEP, REVOKE) if state.trusted else ()
+        self._pieces: Sequence[Piece] = [*state.waiting, *state.trusted]
         self.is_revoked = False
-        """Whether the user takes everything back."""
+        """Whether the user revokes the trust."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
-            folder = sanitize_line(self._standing.survey.folder, PATH_CELLS)
-            box.border_title = _("Trust {folder}?").format(folder=folder) if self._standing.waiting else folder
+            folder = sanitize_line(self._state.survey.folder, PATH_CELLS)
+            box.border_title = _("Trust {folder}?").format(folder=folder) if self._state.waiting else folder
             box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc leaves")
-            yield Static(Content(self._told()), id="trust-summary")
+            yield Static(Content(self._summary()), id="trust-summary")
             answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
-            files = [Option(_line(piece, self._standing)) for piece in self._pieces]
+            files = [Option(_line(piece, self._state)) for piece in self._pieces]
             yield _Lines(*answers, *files, markup=False)
             yield Static(id="trust-path")
             with VerticalScroll(can_focus=False):
                 yield Static(id="trust-text")
 
-    def _told(self) -> str:
-        standing = self._standing
-        text = CHANGED if standing.changed or (standing.trusted and standing.waiting) else QUESTION
-        lines = [text if standing.waiting else STANDS]
-        lines += [sanitize_line(f"! {problem}", 200) for problem in standing.survey.problems[:SHOWN_PROBLEMS]]
+    def _summary(self) -> str:
+        state = self._state
+        text = CHANGED if state.changed or (state.trusted and state.waiting) else QUESTION
+        lines = [text if state.waiting else ALL_TRUSTED]
+        lines += [sanitize_line(f"! {problem}", 200) for problem in state.survey.problems[:SHOWN_PROBLEMS]]
         return "\n".join(lines)
 
     def on_mount(self) -> None:
@@ -131,7 +131,7 @@ class TrustScreen(GuardedScreen[bool | None]):
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def on_key(self, event: events.Key) -> None:
-        """Move the highlight or answer, with no key that may have been meant for something else."""
+        """Move the highlight or answer, unless the key may have been meant for something else."""
         lines = self.query_one(OptionList)
         if not self.is_taken(event):
             return
@@ -145,7 +145,7 @@ class TrustScreen(GuardedScreen[bool | None]):
             lines.highlighted = int(event.key) - 1
 
     def _take(self) -> None:
-        """Answer as highlighted; of a file, read on."""
+        """Choose the highlighted answer; for a file, scroll its text."""
         option = self.query_one(OptionList).highlighted_option
         match option.id if option is not None else None:
             case "yes":
@@ -166,12 +166,12 @@ class TrustScreen(GuardedScreen[bool | None]):
         text.scroll_relative(y=pages * max(1, text.size.height - 1), animate=False)
 
     def action_leave(self) -> None:
-        """No, or nothing."""
-        self.dismiss(False if self._asks and self._standing.waiting else None)
+        """Refuse, or close the screen."""
+        self.dismiss(False if self._asks and self._state.waiting else None)
 
 
-def _line(piece: Piece, standing: TrustState) -> Content:
-    waits = piece in standing.waiting
+def _line(piece: Piece, state: TrustState) -> Content:
+    waits = piece in state.waiting
     mark = ("● ", "$text-warning") if waits else ("✓ ", "$text-success")
     return Content.assemble(
         mark, (sanitize_line(piece.path, PATH_CELLS), "bold"), (f"  {KINDS[piece.kind]}", "$text-muted")

@@ -13,7 +13,17 @@ from core.security.patterns import parse_all
 from core.security.suggested_rules import Reach
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.workspace.running_app import Running, running, until
-from tui.approval.answer_list import WAYS, Asked, Does, QuestionList, Row, action_list, halt_list, plan_list, scope_list
+from tui.approval.answer_list import (
+    WAYS,
+    Asked,
+    Effect,
+    QuestionList,
+    Row,
+    action_list,
+    halt_list,
+    plan_list,
+    scope_list,
+)
 from tui.approval.question import Question
 from tui.approval.view import QuestionView
 from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
@@ -25,29 +35,29 @@ USABLE = Reach(patterns=tuple(parse_all(PATTERN)))
 PUSH = Question(7, "Run this command?", "git push origin", "low", pattern=PATTERN)
 
 
-def does(answers: QuestionList) -> list[Does]:
-    return [row.does for row in answers.rows]
+def effects(answers: QuestionList) -> list[Effect]:
+    return [row.effect for row in answers.rows]
 
 
 # -- the list alone ------------------------------------------------------------------------------------------------
 
 
-def test_an_action_can_be_allowed_or_denied_once_or_always_and_what_is_stored_is_in_its_row() -> None:
+def test_rows_of_an_action() -> None:
     answers = action_list(PUSH, USABLE)
-    assert does(answers) == [Does.ALLOW, Does.OPEN, Does.DENY, Does.STOP, Does.OPEN]
+    assert effects(answers) == [Effect.ALLOW, Effect.OPEN, Effect.DENY, Effect.STOP, Effect.OPEN]
     assert [row.stores for row in answers.rows] == [""] * 5, "nothing is stored from the first list"
-    for denies, kind in ((False, Does.PERMIT), (True, Does.FORBID)):
+    for denies, kind in ((False, Effect.PERMIT), (True, Effect.FORBID)):
         scopes = scope_list(answers, PATTERN, denies=denies)
-        assert does(scopes) == [kind, kind, kind, Does.PATTERN]
+        assert effects(scopes) == [kind, kind, kind, Effect.PATTERN]
         assert [row.value for row in scopes.rows[:3]] == ["conversation", "project", "everywhere"]
         assert all(PATTERN in row.text for row in scopes.rows[:3])
         assert scopes.above is answers
 
 
-def test_the_highlight_starts_at_deny_for_what_is_risky_or_not_understood() -> None:
-    assert action_list(PUSH, USABLE).row.does is Does.ALLOW
+def test_highlight_starts_at_deny_for_risky_actions() -> None:
+    assert action_list(PUSH, USABLE).row.effect is Effect.ALLOW
     wary = Question(7, "Run this command?", "rm -rf build", "high", starts_at_deny=True)
-    assert action_list(wary, USABLE).row.does is Does.DENY
+    assert action_list(wary, USABLE).row.effect is Effect.DENY
 
 
 @pytest.mark.parametrize(
@@ -59,14 +69,14 @@ def test_the_highlight_starts_at_deny_for_what_is_risky_or_not_understood() -> N
         (Question(7, "?", "git push", "low", pattern=PATTERN, stays=True), USABLE),
     ],
 )
-def test_no_row_stores_a_permission_that_would_not_count(question: Question, reach: Reach | None) -> None:
+def test_no_row_stores_a_useless_permission(question: Question, reach: Reach | None) -> None:
     rows = action_list(question, reach).rows
-    assert [row for row in rows if row.does is Does.OPEN and not row.denies] == []
+    assert [row for row in rows if row.effect is Effect.OPEN and not row.denies] == []
 
 
-def test_nothing_is_stored_while_a_file_of_rules_cannot_be_read() -> None:
+def test_nothing_is_stored_while_a_rules_file_is_broken() -> None:
     broken = Question(7, "?", "git push", "low", pattern=PATTERN, stays=True, is_broken=True)
-    assert does(action_list(broken, USABLE)) == [Does.ALLOW, Does.DENY, Does.STOP]
+    assert effects(action_list(broken, USABLE)) == [Effect.ALLOW, Effect.DENY, Effect.STOP]
 
 
 def test_arrows_and_digits_move_the_highlight_and_letters_do_not() -> None:
@@ -86,18 +96,18 @@ def test_arrows_and_digits_move_the_highlight_and_letters_do_not() -> None:
     assert [answers.moved(key) for key in ("6", "9", "0", "y", "n", "a", "l", "enter", "space")] == [None] * 9
 
 
-def test_every_way_out_of_every_halt_has_a_row() -> None:
+def test_every_choice_after_a_halt_has_a_row() -> None:
     assert set(WAYS) == {str(option) for option in HaltOption}
     options = [str(option) for option in Halt(HaltKind.STUCK, "monologue", 7).options]
     assert [row.value for row in halt_list("stuck", options).rows] == options
-    assert does(plan_list()) == [Does.APPROVE_PLAN, Does.EDIT_PLAN]
+    assert effects(plan_list()) == [Effect.APPROVE_PLAN, Effect.EDIT_PLAN]
 
 
 def test_a_row_that_stores_nothing_is_its_title() -> None:
-    assert Row(Does.DENY, "Deny").text == "Deny"
+    assert Row(Effect.DENY, "Deny").text == "Deny"
 
 
-def test_the_guard_takes_no_early_key_and_none_that_is_held_down() -> None:
+def test_key_guard_ignores_early_and_held_keys() -> None:
     guard = KeyGuard(appeared_at=10.0, last=LastKey("enter", 9.9))
     assert not guard.takes("down", 10.1)
     assert guard.takes("down", 10.1 + GUARD_S * HELD_GUARDS)
@@ -124,7 +134,7 @@ def highlighted(it: Running) -> str:
     return view.answers.row.title
 
 
-async def test_enter_on_the_empty_prompt_takes_the_highlighted_row() -> None:
+async def test_enter_on_the_empty_prompt_chooses_the_highlighted_row() -> None:
     async with running() as it:
         await held(it)
         assert it.prompt_has_focus
@@ -146,7 +156,7 @@ async def test_enter_on_the_empty_prompt_takes_the_highlighted_row() -> None:
         (["5", "enter", "2", "enter"], [("permit", PATTERN, "project", "deny"), ("reject", NOT_WANTED)]),
     ],
 )
-async def test_an_answer_reaches_as_far_as_its_row_says(keys: list[str], wishes: list[tuple[str, ...]]) -> None:
+async def test_answer_is_stored_with_the_scope_of_its_row(keys: list[str], wishes: list[tuple[str, ...]]) -> None:
     async with running() as it:
         await held(it)
         await it.press(*keys[:-1])
@@ -155,7 +165,7 @@ async def test_an_answer_reaches_as_far_as_its_row_says(keys: list[str], wishes:
         assert it.session.wishes == wishes
 
 
-async def test_letters_go_to_the_prompt_and_deny_with_what_was_typed() -> None:
+async def test_typed_message_denies_with_the_message() -> None:
     async with running() as it:
         await held(it, "rm -rf build", risk="high")
         assert highlighted(it) == "Deny"
@@ -179,7 +189,7 @@ async def test_no_letter_answers() -> None:
             await it.press(*["backspace"] * len(letters))
 
 
-async def test_a_digit_behind_text_is_text_and_so_is_one_without_a_row() -> None:
+async def test_digits_after_text_or_without_a_row_are_text() -> None:
     async with running() as it:
         await held(it)
         await it.press("9", *" files, 2 lines")
@@ -187,7 +197,7 @@ async def test_a_digit_behind_text_is_text_and_so_is_one_without_a_row() -> None
         assert highlighted(it) == "Allow once"
 
 
-async def test_keys_of_the_first_moments_are_not_taken_and_letters_reach_the_prompt() -> None:
+async def test_early_keys_are_ignored_and_letters_reach_the_prompt() -> None:
     async with running(screen=GUARDED) as it:
         await held(it)
         await it.press("down", "enter")
@@ -215,7 +225,7 @@ async def test_digits_that_begin_a_text_are_part_of_it(text: str) -> None:
         assert it.session.wishes == [("reject", text)]
 
 
-async def test_digits_that_come_early_begin_a_text_too_and_those_of_long_ago_do_not() -> None:
+async def test_early_digits_begin_a_text_and_old_ones_do_not() -> None:
     async with running(screen=GUARDED) as it:
         await held(it)
         await it.press(*"2 files")
@@ -230,7 +240,7 @@ async def test_digits_that_come_early_begin_a_text_too_and_those_of_long_ago_do_
 
 
 @pytest.mark.parametrize("guard_s", [GUARD_S, 0])
-def test_keys_that_come_before_the_question_is_built_are_not_taken_and_do_no_harm(guard_s: float) -> None:
+def test_keys_before_the_question_is_built_are_ignored(guard_s: float) -> None:
     view = QuestionView(Asked("Run this command?", "git push"), action_list(PUSH, USABLE), guard_s=guard_s)
     for key in ("enter", "2", "down"):
         assert view.takes_key(events.Key(key, None), "", sends=key == "enter")
@@ -238,10 +248,10 @@ def test_keys_that_come_before_the_question_is_built_are_not_taken_and_do_no_har
     assert not view.step_back()
     view.change(action_list(PUSH, USABLE))
     view.on_resize()
-    assert view.answers.row.does is Does.ALLOW
+    assert view.answers.row.effect is Effect.ALLOW
 
 
-async def test_a_prompt_that_holds_only_spaces_is_emptied_and_says_so() -> None:
+async def test_prompt_with_only_spaces_is_emptied() -> None:
     async with running(screen=GUARDED) as it:
         await held(it)
         it.clock.now += 10
@@ -272,7 +282,7 @@ async def test_a_key_that_is_held_down_answers_nothing() -> None:
         assert it.session.wishes != []
 
 
-async def test_a_question_behind_a_dialog_is_guarded_from_when_it_is_seen() -> None:
+async def test_question_behind_a_dialog_is_guarded_when_it_appears() -> None:
     async with running(screen=GUARDED) as it:
         await it.press("ctrl+p")
         await held(it)
@@ -295,7 +305,7 @@ async def test_esc_steps_back_and_never_drops_the_action() -> None:
         assert it.app.workspace.question is not None
 
 
-async def test_shift_tab_judges_what_waits_again_and_runs_nothing() -> None:
+async def test_mode_change_judges_again_and_runs_nothing() -> None:
     async with running() as it:
         await held(it)
         it.session.guard.judgement = Judgement(Verdict.ALLOW, "mode auto-edit")
@@ -309,7 +319,7 @@ async def test_shift_tab_judges_what_waits_again_and_runs_nothing() -> None:
         assert [wish for wish in it.session.wishes if wish[0] != "set_confirm_mode"] == []
 
 
-async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_and_to_nothing_else() -> None:
+async def test_edited_pattern_must_cover_the_action() -> None:
     async with running() as it:
         await held(it, "git push origin && rm x")
         await it.press("2", "enter", "4", "enter")
@@ -324,7 +334,7 @@ async def test_what_is_always_allowed_can_be_changed_to_what_covers_the_action_a
         assert it.session.wishes == [("permit", "bash(*)", "conversation", "allow"), ("confirm",)]
 
 
-async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_granted() -> None:
+async def test_rule_that_always_asks_cannot_be_always_allowed() -> None:
     async with running() as it:
         await held(it, "git push", rule="policy.toml:3 ask bash(git *)", reasons=["It \u202e leaves."], stays=True)
         assert "Reason: policy.toml:3 ask bash(git *)" in it.screen_text()
@@ -336,7 +346,7 @@ async def test_the_rule_that_asks_is_shown_and_what_asks_each_time_is_not_grante
 
 
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 12)], ids=str)
-async def test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached(size: tuple[int, int]) -> None:
+async def test_long_command_can_be_scrolled(size: tuple[int, int]) -> None:
     async with running(size) as it:
         long = "echo\n" + "\n".join(f"line {n}" for n in range(400)) + "\nrm -rf ~"
         await held(it, long, risk="high")
@@ -357,19 +367,19 @@ async def test_the_end_of_a_long_command_can_be_read_and_every_row_be_reached(si
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24)])
-async def test_the_highlighted_row_of_a_list_that_is_opened_is_in_sight(size: tuple[int, int]) -> None:
+async def test_highlighted_row_of_an_opened_list_is_visible(size: tuple[int, int]) -> None:
     async with running(size) as it:
         await held(it, "git commit -m " + "word " * 12 + "&& git push origin && npm run build-everything-again")
         view = it.app.workspace.question
         assert view is not None
-        at = next(n for n, row in enumerate(view.answers.rows) if row.does is Does.OPEN)
+        at = next(n for n, row in enumerate(view.answers.rows) if row.effect is Effect.OPEN)
         await it.press(*["down"] * at, "enter")
         await until(it.pilot, lambda: "❯ 1" in it.screen_text())
         await it.press("escape")
         await until(it.pilot, lambda: "❯" in it.screen_text())
 
 
-async def test_on_a_small_screen_the_risk_is_in_sight_and_the_reasons_can_be_read() -> None:
+async def test_small_screen_shows_risk_and_reasons() -> None:
     async with running((40, 12)) as it:
         await held(it, "git push origin", reasons=["One reason that is long enough for two rows.", "Zebra."])
         assert "(risk: not known)" in it.screen_text()
@@ -379,7 +389,7 @@ async def test_on_a_small_screen_the_risk_is_in_sight_and_the_reasons_can_be_rea
         assert "Zebra." in it.screen_text()
 
 
-async def test_letters_that_only_look_latin_are_told() -> None:
+async def test_look_alike_letters_are_reported() -> None:
     async with running() as it:
         await held(it, "curl https://p\u0430ypal.example")
         assert "U+0430" in it.screen_text()
@@ -402,7 +412,7 @@ async def test_an_edit_is_shown_as_the_diff_of_the_chat() -> None:
         assert grounds <= drawn
 
 
-async def test_several_that_wait_are_counted_and_only_the_one_that_is_shown_is_allowed() -> None:
+async def test_waiting_actions_are_counted_and_only_the_shown_one_is_allowed() -> None:
     async with running() as it:
         actions = [CmdRunAction(command=f"echo {n}") for n in range(2)]
         first = len(it.session.stream.events)
@@ -438,7 +448,7 @@ async def test_an_answer_that_fails_leaves_the_question_open() -> None:
         assert it.session.wishes == [("confirm",), ("confirm",)]
 
 
-async def test_a_command_behind_a_slash_is_no_answer() -> None:
+async def test_slash_command_is_not_an_answer() -> None:
     async with running() as it:
         await held(it)
         await it.press(*"/plan", "enter")
@@ -446,7 +456,7 @@ async def test_a_command_behind_a_slash_is_no_answer() -> None:
         assert ("reject", "/plan") not in it.session.wishes
 
 
-async def test_a_click_highlights_a_row_and_takes_none() -> None:
+async def test_click_highlights_a_row_only() -> None:
     async with running() as it:
         await held(it)
         rows = it.app.workspace.question.query("AnswerRow")  # type: ignore[union-attr]
@@ -456,7 +466,7 @@ async def test_a_click_highlights_a_row_and_takes_none() -> None:
         assert it.session.wishes == []
 
 
-async def test_shift_tab_walks_through_the_modes_and_back() -> None:
+async def test_shift_tab_cycles_through_the_modes() -> None:
     async with running() as it:
         modes, kept = [], []
         for _ in range(3):
@@ -470,7 +480,7 @@ async def test_shift_tab_walks_through_the_modes_and_back() -> None:
         assert it.session.approval.mode == "always"
 
 
-async def test_one_key_goes_to_the_next_conversation_that_waits() -> None:
+async def test_key_goes_to_the_next_waiting_conversation() -> None:
     async with running() as it:
         first = it.app.tabs.current
         await it.press("ctrl+x", "N")

@@ -18,7 +18,7 @@ from tui.dialogs.dialog import SureScreen
 from tui.permissions.screen import PermissionsScreen
 
 
-async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp_path: Path) -> None:
+async def test_permissions_are_listed_followed_and_revoked(tmp_path: Path) -> None:
     manager = ManagerDouble()
     manager.store.home = tmp_path
     file = PermissionFile(tmp_path)
@@ -52,7 +52,7 @@ async def test_permissions_of_every_scope_are_listed_followed_and_taken_back(tmp
         assert it.shows_the_workspace
 
 
-async def test_keys_of_the_first_moments_revoke_nothing(tmp_path: Path) -> None:
+async def test_early_keys_revoke_nothing(tmp_path: Path) -> None:
     manager = ManagerDouble()
     manager.store.home = tmp_path
     async with running(manager=manager, screen=ScreenSettings()) as it:
@@ -69,7 +69,7 @@ async def test_keys_of_the_first_moments_revoke_nothing(tmp_path: Path) -> None:
         assert it.session.wishes == []
 
 
-async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
+async def test_broken_file_is_reported_and_not_changed(tmp_path: Path) -> None:
     manager = ManagerDouble()
     manager.store.home = tmp_path
     (tmp_path / "permissions.json").write_text("{")
@@ -82,9 +82,7 @@ async def test_a_broken_file_is_told_and_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [(80, 24), (160, 48)], ids=str)
-async def test_each_permission_has_one_line_with_its_reach_and_day_and_a_bad_rule_is_told_with_its_line(
-    tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_each_permission_has_one_line_and_bad_rules_are_reported(tmp_path: Path, size: tuple[int, int]) -> None:
     manager = ManagerDouble()
     manager.store.home = tmp_path
     (tmp_path / "policy.toml").write_text('allow = ["bash(ls *)"]\ndeny = ["nonsense"]\n')

@@ -15,7 +15,7 @@ from tui.dialogs.line_input import LineScreen
 from tui.secrets.screen import NameScreen, SecretsScreen, ValueField, ValueScreen
 
 
-async def test_a_secret_is_typed_unseen_listed_by_name_and_forgotten(tmp_path: Path) -> None:
+async def test_secret_is_added_hidden_listed_and_deleted(tmp_path: Path) -> None:
     manager = ManagerDouble()
     manager.vault = Vault(tmp_path, FileBackend(tmp_path))
     async with running(manager=manager, workspace=str(tmp_path)) as it:
@@ -50,7 +50,7 @@ async def test_a_secret_is_typed_unseen_listed_by_name_and_forgotten(tmp_path: P
         await it.press("escape")
 
 
-async def test_a_name_that_shells_obey_is_told_at_once_and_a_key_is_pasted_with_all_its_lines(tmp_path: Path) -> None:
+async def test_invalid_name_is_reported_and_a_key_can_be_pasted(tmp_path: Path) -> None:
     manager, key = ManagerDouble(), "-----BEGIN KEY-----\ncanary-line-1\ncanary-line-2\n-----END KEY-----"
     manager.vault = Vault(tmp_path, FileBackend(tmp_path))
     manager.vault.put("MY_KEY", "canary-before", description="Kept.")

@@ -54,7 +54,7 @@ async def asked(run: Running) -> TrustScreen:
     return screen
 
 
-async def test_it_is_asked_once_and_shown_whole_and_clean(folder: Path, tmp_path: Path) -> None:
+async def test_trust_is_asked_once_with_sanitized_texts(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         screen = await asked(run)
         assert screen.query_one(OptionList).option_count == 5
@@ -65,20 +65,20 @@ async def test_it_is_asked_once_and_shown_whole_and_clean(folder: Path, tmp_path
         await until(run.pilot, lambda: "Ship $ARGUMENTS" in text_of(screen) or "Wave" in text_of(screen))
         await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        assert (await run.manager.trust.look(str(folder))).waiting == ()
+        assert (await run.manager.trust.state_of(str(folder))).waiting == ()
 
 
 @pytest.mark.parametrize("keys", [["enter"], ["1", "enter"], ["escape"], ["2", "escape"], [*"yx", "enter"]])
-async def test_a_no_is_the_default_and_remembered(folder: Path, tmp_path: Path, keys: list[str]) -> None:
+async def test_refusal_is_the_default_and_remembered(folder: Path, tmp_path: Path, keys: list[str]) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
         await run.pilot.press(*keys)
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        standing = await run.manager.trust.look(str(folder))
-        assert (standing.trusted, standing.is_open) == ((), False)
+        state = await run.manager.trust.state_of(str(folder))
+        assert (state.trusted, state.needs_answer) == ((), False)
 
 
-async def test_who_types_while_it_appears_has_not_said_yes(folder: Path, tmp_path: Path) -> None:
+async def test_typing_while_the_dialog_appears_does_not_approve(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path, screen=ScreenSettings()) as run:
         await asked(run)
         await run.pilot.press("2", "enter")  # it could not be seen yet
@@ -86,10 +86,10 @@ async def test_who_types_while_it_appears_has_not_said_yes(folder: Path, tmp_pat
         run.clock.now += GUARD_S * HELD_GUARDS + 0.1
         await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        assert (await run.manager.trust.look(str(folder))).waiting == ()
+        assert (await run.manager.trust.state_of(str(folder))).waiting == ()
 
 
-async def test_a_text_that_was_meant_for_the_prompt_says_nothing(
+async def test_text_for_the_prompt_does_not_answer(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Keys are pressed at times of the test's clock, so the real time that a key waits on a busy machine must not count.
@@ -105,10 +105,10 @@ async def test_a_text_that_was_meant_for_the_prompt_says_nothing(
         run.clock.now += 2
         await run.pilot.press("2", "enter")
         await until(run.pilot, lambda: bool(run.manager.sessions))
-        assert (await run.manager.trust.look(str(folder))).waiting == ()
+        assert (await run.manager.trust.state_of(str(folder))).waiting == ()
 
 
-async def test_a_yes_is_taken_back_on_the_screen(folder: Path, tmp_path: Path) -> None:
+async def test_trust_is_revoked_on_the_screen(folder: Path, tmp_path: Path) -> None:
     async with opened(folder, tmp_path) as run:
         await asked(run)
         await run.pilot.press("2", "enter")
@@ -128,12 +128,12 @@ async def test_commands_and_skills_of_a_trusted_project_are_offered(folder: Path
         await run.pilot.press("escape")
         await until(run.pilot, lambda: bool(run.manager.sessions))
         assert "/ship" not in [row.label for row in await run.app.completion.find_commands("")]
-        await run.manager.trust.give(str(folder), await run.manager.trust.look(str(folder)))
+        await run.manager.trust.approve(str(folder), await run.manager.trust.state_of(str(folder)))
         rows = {row.label: row.note for row in await run.app.completion.find_commands("")}
         assert (rows["/ship"], rows["/greet"]) == ("Ships it.", "Greets.")
 
 
-async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: Path, tmp_path: Path) -> None:
+async def test_knowledge_list_shows_what_applies_and_problems(folder: Path, tmp_path: Path) -> None:
     (folder / ".cursorrules").symlink_to("/etc/passwd")
     async with opened(folder, tmp_path) as run:
         await asked(run)
@@ -148,9 +148,7 @@ async def test_the_list_of_knowledge_says_what_counts_and_what_is_wrong(folder: 
 
 
 @pytest.mark.parametrize("size", [(40, 12), (80, 24), (160, 48)])
-async def test_the_highlighted_answer_is_in_sight_at_every_size(
-    folder: Path, tmp_path: Path, size: tuple[int, int]
-) -> None:
+async def test_highlighted_answer_is_visible_at_every_size(folder: Path, tmp_path: Path, size: tuple[int, int]) -> None:
     manager = ManagerDouble(home=tmp_path / "home")
     async with running(size, manager, workspace=str(folder), model="scripted:one", screen=UNGUARDED) as run:
         screen = await asked(run)
