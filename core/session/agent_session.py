@@ -146,7 +146,7 @@ class AgentSession(SessionParts):
         return self.stream.latest_at
 
     async def suspend(self, notice: Status) -> bool:
-        """Release the sandbox, the model and the slot, and publish `notice`. False if it works."""
+        """Release the sandbox, the model and the slot, and publish `notice`; False if the session works meanwhile."""
         return await self.suspension.suspend(notice, self._take_snapshot)
 
     # -- subscribers -------------------------------------------------------------------------------------------------

@@ -36,21 +36,13 @@ TOO_MANY = Status(
 
 
 class Suspendable(Protocol):
-    """A conversation that can be suspended."""
+    """What the slots need of a conversation: see AgentSession."""
 
     @property
-    def rests(self) -> bool:
-        """Whether nothing is under way in it."""
-        ...
-
+    def rests(self) -> bool: ...
     @property
-    def rests_since(self) -> float:
-        """When its newest event came."""
-        ...
-
-    async def suspend(self, notice: Status) -> bool:
-        """Release the slot, the sandbox and the model; False if it has begun to work meanwhile."""
-        ...
+    def rests_since(self) -> float: ...
+    async def suspend(self, notice: Status) -> bool: ...
 
 
 class Slots:
