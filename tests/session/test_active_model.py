@@ -61,10 +61,12 @@ def active(first: Model, record: Record) -> tuple[ActiveModel, list[Model]]:
 async def test_switching_closes_the_previous_model() -> None:
     first, record = Model("first"), Record()
     model, made = active(first, record)
-    assert cast("Asking", model.make_agent()).llm.name == model.name == "first"
+    agent = model.make_agent()
+    assert cast("Asking", agent).llm.name == model.name == "first"
     await model.aclose()
     await model.reopen()
     assert (model.name, record.models) == ("first", [])
+    assert model.agent is not agent, "the agent asks the reopened model"
     await model.switch("other")
     assert (model.name, cast("Asking", model.agent).llm.name, record.models) == ("other", "other", ["other"])
     assert [one.closed for one in (first, *made)] == [1, 1, 0]
