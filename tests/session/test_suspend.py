@@ -46,6 +46,9 @@ class Parts:
     def require(self) -> None:
         """The conversation was not imported."""
 
+    async def snapshot(self) -> None:
+        self.calls.append("snapshot")
+
     async def rest(self) -> None:
         self.calls.append("sandbox")
         raise RuntimeError("it is stuck")
@@ -59,7 +62,7 @@ class Parts:
             raise self.reopen_error
 
     async def suspend(self, notice: Status = TOO_MANY) -> None:
-        assert await self.suspension.suspend(notice, self.settle)
+        assert await self.suspension.suspend(notice, self.snapshot)
 
     async def resume(self) -> None:
         async with self.suspension.awake():
@@ -72,7 +75,7 @@ async def test_suspending_releases_the_slot_and_everything_else_even_if_one_part
     assert not parts.suspension.is_on
     await parts.suspend()
     assert parts.suspension.is_on
-    assert parts.calls == ["sandbox", "model"]
+    assert parts.calls == ["snapshot", "sandbox", "model"]
     assert parts.notices == [(TOO_MANY.level, TOO_MANY.id, TOO_MANY.message)]
     await parts.slots.take("b")
 
@@ -85,7 +88,7 @@ async def test_resuming_takes_a_slot_and_clears_the_notice_once() -> None:
     await parts.resume()
     await parts.resume()
     assert not parts.suspension.is_on
-    assert parts.calls == ["sandbox", "model", "reopened"]
+    assert parts.calls == ["snapshot", "sandbox", "model", "reopened"]
     assert parts.notices == [("error", "X", "asleep"), ("error", "X", "")]
     with pytest.raises(UsageError, match="All 1 conversations"):
         await parts.slots.take("b")
