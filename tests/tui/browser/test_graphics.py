@@ -119,9 +119,9 @@ def test_cell_size_falls_back_to_system(
 
 @given(st.text(max_size=40))
 def test_invalid_replies_change_nothing(noise: str) -> None:
-    heard = terminal("auto", noise, "\x1b_Gi=31;" + noise + "\x1b\\", "\x1bP>|" + noise + "\x1b\\")
-    assert heard.method == "blocks"
-    assert heard.cell == (0, 0)
+    found = terminal("auto", noise, "\x1b_Gi=31;" + noise + "\x1b\\", "\x1bP>|" + noise + "\x1b\\")
+    assert found.method == "blocks"
+    assert found.cell == (0, 0)
 
 
 @pytest.mark.parametrize("inside", ["TMUX", "STY"])

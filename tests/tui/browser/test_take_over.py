@@ -59,19 +59,19 @@ def page(**fields: Any) -> BrowserOutputObservation:
     return BrowserOutputObservation(**fields)
 
 
-async def opened(it: Running, **fields: Any) -> None:
+async def open_page(it: Running, **fields: Any) -> None:
     """A page is there, and the browser pane fills the screen."""
     await show(it, BrowseURLAction(url="http://a/"), page(**fields))
     await it.press("f5", "f5")
 
 
-async def taken(it: Running, **fields: Any) -> None:
-    await opened(it, **fields)
+async def take_control(it: Running, **fields: Any) -> None:
+    await open_page(it, **fields)
     await it.press("f12")
     await it.settle()
 
 
-def asked(it: Running) -> list[str]:
+def browser_calls(it: Running) -> list[str]:
     """What the user did on the page."""
     return [wish[1] for wish in it.session.wishes if wish[0] == "browse"]
 
@@ -177,7 +177,7 @@ def test_plain_text_is_in_reading_order() -> None:
 
 async def test_keys_do_nothing_before_taking_control() -> None:
     async with running((80, 24)) as it:
-        await opened(it)
+        await open_page(it)
         assert "Sign in to go on" in it.screen_text()
         await it.press("f", "r", "down", "i")
         assert it.session.wishes == []
@@ -186,34 +186,40 @@ async def test_keys_do_nothing_before_taking_control() -> None:
 
 async def test_labels_click_and_fill_without_revealing_password() -> None:
     async with running((100, 30)) as it:
-        await taken(it)
+        await take_control(it)
         assert "you control the browser" in it.screen_text()
         letters = {mark.bid: keys for keys, mark in zip(labels(4), PageLayout.parse(PAGE).elements, strict=True)}
         await it.press("f", letters["9"])
-        assert asked(it) == ["click('9')"]
+        assert browser_calls(it) == ["click('9')"]
         await it.press("f", letters["7"], *"Ada", "enter")
-        assert asked(it)[-1] == "fill('7', 'Ada')"
+        assert browser_calls(it)[-1] == "fill('7', 'Ada')"
         await it.press("f", letters["8"], *"pass")
         assert it.app.screen.query_one(Input).password
         assert "pass" not in it.screen_text().replace("Password", "")
         await it.press("enter")
-        assert asked(it)[-1] == "fill('8', '<hidden>')"
+        assert browser_calls(it)[-1] == "fill('8', '<hidden>')"
         assert it.session.user_control.browser.hidden == ["pass"]
         await it.press("f", "escape", *"z")
-        assert len(asked(it)) == 3, "letters that were left are letters no more"
+        assert len(browser_calls(it)) == 3, "letters that were left are letters no more"
 
 
 async def test_browser_keys_act_on_page_and_f12_returns_control() -> None:
     async with running((100, 30)) as it:
-        await taken(it, focused_element_bid="7")
+        await take_control(it, focused_element_bid="7")
         await it.press("left_square_bracket", "right_square_bracket", "r", "enter", "i", "x", "enter")
-        assert asked(it) == ["go_back()", "go_forward()", "reload()", "keyboard_press('Enter')", "fill('7', 'x')"]
+        assert browser_calls(it) == [
+            "go_back()",
+            "go_forward()",
+            "reload()",
+            "keyboard_press('Enter')",
+            "fill('7', 'x')",
+        ]
         await it.press("down")
-        assert asked(it)[-1] == "scroll(0, 120)"
+        assert browser_calls(it)[-1] == "scroll(0, 120)"
         await it.press("o")
         it.app.screen.query_one(Input).value = "localhost:8000/x"
         await it.press("enter")
-        assert asked(it)[-1] == "goto('http://localhost:8000/x')"
+        assert browser_calls(it)[-1] == "goto('http://localhost:8000/x')"
         await it.press("f12")
         assert not it.session.user_control.browser.is_on
         assert "you control the browser" not in it.screen_text()
@@ -221,7 +227,7 @@ async def test_browser_keys_act_on_page_and_f12_returns_control() -> None:
 
 async def test_click_on_picture_clicks_page() -> None:
     async with running((160, 48)) as it:
-        await taken(it)
+        await take_control(it)
         view = it.app.workspace.browser
         await it.settle()
         assert view._view is not None
@@ -229,16 +235,16 @@ async def test_click_on_picture_clicks_page() -> None:
         left, top = view.content_region.offset
         await it.pilot.click(offset=(left + view._margin + column, top + 1 + row))
         await it.settle()
-        assert asked(it) == ["click('9')"]
+        assert browser_calls(it) == ["click('9')"]
         column, row = view._view.cell(1000, 100)
         await it.pilot.click(offset=(left + view._margin + column, top + 1 + row))
         await it.settle()
-        assert asked(it)[-1].startswith("mouse_click(")
+        assert browser_calls(it)[-1].startswith("mouse_click(")
 
 
 async def test_labels_follow_page_changes() -> None:
     async with running((100, 30)) as it:
-        await taken(it)
+        await take_control(it)
         await it.press("f")
         assert it.app.workspace.browser._letters
         other = {**PAGE, "marks": [["33", 200, 200, 300, 30, "link", "other"]]}
@@ -246,12 +252,12 @@ async def test_labels_follow_page_changes() -> None:
         await it.session.stream.append(bare, EventSource.USER)
         await it.settle()
         await it.press("a")
-        assert asked(it) == ["click('33')"]
+        assert browser_calls(it) == ["click('33')"]
 
 
 async def test_missing_element_is_explained() -> None:
     async with running((100, 30)) as it:
-        await taken(it)
+        await take_control(it)
         error = 'ValueError: Could not find element with bid "9"'
         bare, _ = extract_pictures(page(last_browser_action_error=error, error=True))
         await it.session.stream.append(bare, EventSource.USER)
@@ -261,7 +267,7 @@ async def test_missing_element_is_explained() -> None:
 
 async def test_notes_of_a_step_are_shown() -> None:
     async with running((100, 30)) as it:
-        await taken(it)
+        await take_control(it)
         note = "[A dialog of the page was dismissed: alert 'boo']"
         bare, _ = extract_pictures(page(content=f"[Current URL: http://a/]\n[Focused element bid: ]\n\n{note}\n"))
         step = await it.session.stream.append(_by_user("click('9')"), EventSource.USER)
@@ -334,7 +340,7 @@ def test_multiline_field_text_is_at_its_first_line() -> None:
 
 async def test_arrows_move_enlarged_part_before_scrolling() -> None:
     async with running((80, 24)) as it:
-        await taken(it)
+        await take_control(it)
         await it.press("z")
         view = it.app.workspace.browser
         before = view._view
@@ -343,17 +349,17 @@ async def test_arrows_move_enlarged_part_before_scrolling() -> None:
         await it.press("down")
         assert view._view is not None
         assert view._view.part.top > before.part.top
-        assert asked(it) == []
+        assert browser_calls(it) == []
         await it.press(*["down"] * 8)
         await it.settle()
-        assert asked(it)
+        assert browser_calls(it)
         await it.press("z")
         assert "Sign in to go on" in it.screen_text()
 
 
 async def test_live_page_shows_texts_of_its_frame() -> None:
     async with running((100, 30)) as it:
-        await opened(it)
+        await open_page(it)
         frame = shown("Clock", png(128, 72))
         look = {**PAGE, "texts": [[100, 100, 200, 20, "it moved", 0, 0xFFFFFF]], "marks": []}
         it.session.pages.put_nowait(type(frame)(1, "http://a/", "Clock", frame.data, 1280, 720, look))

@@ -51,8 +51,8 @@ def folded(log: Sequence[Envelope]) -> ChatModel:
     return model
 
 
-def told(model: ChatModel) -> list[tuple[Any, ...]]:
-    """What the blocks say: kind, title, text, mark, meta."""
+def summaries(model: ChatModel) -> list[tuple[Any, ...]]:
+    """Kind, title, text, mark and meta of each block."""
     return [(block.kind, block.title, block.text, block.mark, block.meta) for block in model.blocks]
 
 

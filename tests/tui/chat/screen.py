@@ -33,7 +33,7 @@ class ChatApp(App[None]):
     def __init__(self, model: ChatModel | None = None) -> None:
         super().__init__()
         self.model = model
-        self.heard: list[Message] = []
+        self.messages: list[Message] = []
         self.view = CountingView()
 
     def compose(self) -> ComposeResult:
@@ -43,10 +43,10 @@ class ChatApp(App[None]):
         self.view.attach(self.model)
 
     def on_chat_view_older_wanted(self, message: ChatView.OlderWanted) -> None:
-        self.heard.append(message)
+        self.messages.append(message)
 
     def on_copied(self, message: Copied) -> None:
-        self.heard.append(message)
+        self.messages.append(message)
         self.copy_to_clipboard(message.text)
 
 

@@ -52,8 +52,8 @@ async def test_y_copies_visible_code_then_next_of_block() -> None:
         assert app.clipboard == "x = 1\n\ny = 2"
         await pilot.press("y")
         assert app.clipboard == "ls"
-        said = [message.note for message in app.heard if isinstance(message, Copied)]
-        assert said[-1] == "Copied code 2 of 2; y copies the next one"
+        notes = [message.note for message in app.messages if isinstance(message, Copied)]
+        assert notes[-1] == "Copied code 2 of 2; y copies the next one"
 
 
 async def test_y_on_command_copies_its_output() -> None:
@@ -70,7 +70,7 @@ async def test_y_without_code_leaves_clipboard() -> None:
         app.view.focus()
         await pilot.press("y")
         await pilot.pause()
-        assert [message.note for message in app.heard if isinstance(message, Copied)]
+        assert [message.note for message in app.messages if isinstance(message, Copied)]
         assert app.clipboard == ""
 
 

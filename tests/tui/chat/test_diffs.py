@@ -82,8 +82,8 @@ def test_pieces_keep_lines_and_numbers(old: list[str], new: list[str], split: bo
             if line[:1] in " +":
                 assert new[second - 1] == line[1:]
                 second += 1
-    told = sorted(line for piece in found for line in piece.text.split("\n"))
-    assert told == sorted(line for line in diff if not line.startswith("@@"))
+    shown = sorted(line for piece in found for line in piece.text.split("\n"))
+    assert shown == sorted(line for line in diff if not line.startswith("@@"))
 
 
 def test_long_change_is_cut_for_both_sides() -> None:
@@ -95,8 +95,8 @@ def test_long_change_is_cut_for_both_sides() -> None:
 
 def test_omitted_lines_are_counted() -> None:
     found = pieces(["@@ -11,2 +11,2 @@ def f():", "-a", "+b", "@@ -40,1 +40,1 @@", "-c", "+d"], "", split=False)
-    said = [piece.text for piece in found if piece.kind is PieceKind.DIFF_GAP]
-    assert said == ["⋯  10 unchanged lines  def f():", "⋯  28 unchanged lines"]
+    gaps = [piece.text for piece in found if piece.kind is PieceKind.DIFF_GAP]
+    assert gaps == ["⋯  10 unchanged lines  def f():", "⋯  28 unchanged lines"]
 
 
 def test_similar_lines_are_paired() -> None:
@@ -157,11 +157,11 @@ def test_long_diff_line_wraps() -> None:
 def test_diff_highlights_code_and_changed_words() -> None:
     (piece,) = pieces(["@@ -1,1 +1,1 @@", "-return 'one', 1", "+return 'two', 1"], "py", split=False)
     strips = Renderer(70, {**STYLES, "added-word": Style(bgcolor="red", bold=True)}).strips(piece)
-    told = {segment.text: segment.style for segment in strips[1] if segment.style is not None}
-    assert told["return"].color == STYLES["accent"].color
-    assert told["two"].bold
-    assert told["two"].bgcolor is not None
-    assert not told["return"].bold
+    styles = {segment.text: segment.style for segment in strips[1] if segment.style is not None}
+    assert styles["return"].color == STYLES["accent"].color
+    assert styles["two"].bold
+    assert styles["two"].bgcolor is not None
+    assert not styles["return"].bold
 
 
 def test_10_mb_diff_line_is_drawn_quickly() -> None:

@@ -227,10 +227,10 @@ async def test_stepping_before_first_hit_loads_older_events() -> None:
     async with showing(model) as (app, pilot):
         tally = await found(pilot, app.view, "message 50 line 0")
         assert "earlier events are not loaded" in str(tally)
-        app.heard.clear()
+        app.messages.clear()
         app.view.go_to_hit(-1)
         await pilot.pause()
-        assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
+        assert [type(message) for message in app.messages] == [ChatView.OlderWanted]
         model.prepend([envelope(n, MessageAction(content=f"message 50 line 0, before {n}")) for n in range(40)])
         await settled(pilot, app.view)
         assert any("before 39" in row for row in rows(app.view))
@@ -244,11 +244,11 @@ async def test_pages_are_loaded_until_hit() -> None:
         app.view.go_to_hit(-1)
         for first in (80, 70, 60):
             await pilot.pause()
-            assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
+            assert [type(message) for message in app.messages] == [ChatView.OlderWanted]
             assert app.view.tally.searching
-            app.heard.clear()
-            said = "a needle" if first == 60 else "hay"
-            model.prepend([envelope(n, MessageAction(content=f"{said} {n}")) for n in range(first, first + 10)])
+            app.messages.clear()
+            text = "a needle" if first == 60 else "hay"
+            model.prepend([envelope(n, MessageAction(content=f"{text} {n}")) for n in range(first, first + 10)])
             await settled(pilot, app.view)
         assert app.view.tally == Tally(10, 10, False, app.view.tally.note)
         assert any("a needle 69" in row for row in rows(app.view))

@@ -16,7 +16,7 @@ from core.events import (
     Observation,
     envelope_from_dict,
 )
-from tests.tui.chat.events import AGENT, conversation, envelope, folded, ran, told
+from tests.tui.chat.events import AGENT, conversation, envelope, folded, ran, summaries
 from tui.chat.blocks import Kind, Mark
 
 
@@ -43,7 +43,7 @@ def test_later_pages_make_same_conversation(seed: int) -> None:
     for page in reversed(pages[:-1]):
         model.prepend(page)
     whole = folded(log)
-    assert sorted(map(repr, told(model))) == sorted(map(repr, told(whole)))
+    assert sorted(map(repr, summaries(model))) == sorted(map(repr, summaries(whole)))
     assert model.first_id == 0
     serials = [block.serial for block in model.blocks]
     assert serials == list(range(serials[0], serials[0] + len(serials)))
@@ -93,7 +93,7 @@ def test_openhands_trajectory_becomes_conversation() -> None:
         },
     ]
     model = folded([envelope_from_dict({"timestamp": "2025-01-27T22:44:56", **event}, "c") for event in trajectory])
-    assert told(model) == [
+    assert summaries(model) == [
         (Kind.USER, "", "Create a 2048 game.", Mark.NONE, ""),
         (Kind.AGENT, "", "I'll create it.", Mark.NONE, ""),
         (Kind.TOOL, "create /w/g.py", "@@ -0,0 +1 @@\n+x", Mark.OK, "+1 −0"),

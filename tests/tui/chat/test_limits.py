@@ -92,12 +92,12 @@ async def test_16_colours_show_diffs_and_hits_without_tints() -> None:
         app.view.find(Query.parse("value"))
         await settled(pilot, app.view)
         parts = [part for y in range(SIZE[1]) for part in app.view.render_line(y) if part.style is not None]
-        told = {part.text.strip(): part.style for part in parts if part.style is not None}
+        styles = {part.text.strip(): part.style for part in parts if part.style is not None}
         for sign in "+-":
-            ground = told[sign].bgcolor
-            assert ground is None or ground.is_default
-        assert told["two"].underline
-        assert told["value"].reverse
+            background = styles[sign].bgcolor
+            assert background is None or background.is_default
+        assert styles["two"].underline
+        assert styles["value"].reverse
 
 
 async def test_reading_column_is_centered() -> None:

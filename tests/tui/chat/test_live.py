@@ -47,12 +47,12 @@ def test_stored_reasoning_is_folded_before_answer() -> None:
     model = ChatModel()
     model.apply_frame(TokenDelta(0, "one\nand one", "reasoning"))
     model.apply_frame(TokenDelta(0, "two"))
-    said = envelope(1, MessageAction(content="two", reasoning="one\nand one"), AGENT)
-    model.apply(said)
+    answer = envelope(1, MessageAction(content="two", reasoning="one\nand one"), AGENT)
+    model.apply(answer)
     assert model.tail == []
     shown = [(block.kind, block.text, block.folded) for block in model.blocks]
     assert shown == [(Kind.THOUGHT, "one\nand one", True), (Kind.AGENT, "two", False)]
-    again = folded([said])
+    again = folded([answer])
     assert [(block.kind, block.text, block.folded) for block in again.blocks] == shown
 
 
@@ -88,9 +88,9 @@ def test_notice_ends_when_agent_answers() -> None:
 
 
 def test_view_is_notified_of_every_change() -> None:
-    model, told_times = ChatModel(), []
-    model.changed = lambda: told_times.append(1)
+    model, changes = ChatModel(), []
+    model.changed = lambda: changes.append(1)
     model.apply(envelope(1, MessageAction(content="x"), USER))
     model.apply_frame(TokenDelta(1, "y"))
     model.prepend([envelope(0, MessageAction(content="w"), USER)])
-    assert len(told_times) == 3
+    assert len(changes) == 3

@@ -32,7 +32,7 @@ from core.events import (
     UnknownAction,
     UserRejectObservation,
 )
-from tests.tui.chat.events import conversation, folded, ran, told
+from tests.tui.chat.events import conversation, folded, ran, summaries
 from tui.chat.blocks import Block, Kind, Mark
 from tui.chat.text_pieces import PieceKind
 
@@ -43,7 +43,7 @@ def lines_shown(block: Block) -> list[str]:
 
 def test_command_and_output_share_block() -> None:
     model = folded(conversation(MessageAction(content="go"), CmdRunAction(command="ls"), (ran("ls", "a\nb\n"), 1)))
-    assert told(model) == [(Kind.USER, "", "go", Mark.NONE, ""), (Kind.TOOL, "$ ls", "a\nb", Mark.OK, "")]
+    assert summaries(model) == [(Kind.USER, "", "go", Mark.NONE, ""), (Kind.TOOL, "$ ls", "a\nb", Mark.OK, "")]
 
 
 DIFF = "@@ -1 +1 @@\n-old\n+new\n+newer"
@@ -166,7 +166,7 @@ def test_failed_result_is_unfolded() -> None:
 
 def test_error_shows_remedy() -> None:
     model = folded(conversation(ErrorObservation(content="No key.\nSet ANTHROPIC_API_KEY.")))
-    assert told(model) == [(Kind.ERROR, "No key.", "Set ANTHROPIC_API_KEY.", Mark.FAILED, "")]
+    assert summaries(model) == [(Kind.ERROR, "No key.", "Set ANTHROPIC_API_KEY.", Mark.FAILED, "")]
 
 
 def test_call_awaits_approval_then_runs() -> None:
@@ -200,7 +200,7 @@ def test_finish_is_shown_once() -> None:
             AgentStateChangedObservation(agent_state=AgentState.FINISHED),
         )
     )
-    assert told(model) == [(Kind.FINISH, "Finished", "**Done**", Mark.OK, "")]
+    assert summaries(model) == [(Kind.FINISH, "Finished", "**Done**", Mark.OK, "")]
 
 
 def test_agent_states_are_shown_with_reason() -> None:

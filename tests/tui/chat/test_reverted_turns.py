@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.events import CmdRunAction, Envelope, MessageAction, UndoAction, UndoObservation
-from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, envelope, folded, ran, told
+from tests.tui.chat.events import AGENT, ENVIRONMENT, USER, envelope, folded, ran, summaries
 from tests.tui.chat.screen import ChatApp, rows, settled
 from tui.chat.blocks import Block, Kind, Mark
 from tui.chat.model import ChatModel
@@ -52,7 +52,7 @@ def test_undone_turn_is_one_line() -> None:
 
 def test_redo_restores_blocks() -> None:
     model = folded([*ONE, *TWO, *undo(6, 3), *undo(8, 3, redoes=6)])
-    assert told(model) == told(folded([*ONE, *TWO]))
+    assert summaries(model) == summaries(folded([*ONE, *TWO]))
     assert [block.serial for block in model.blocks] == [0, 1, 2, 3]
 
 
@@ -67,12 +67,12 @@ def test_wider_undo_includes_previous_line() -> None:
     model = folded(log)
     assert shown(model) == ["undone: 8 events"]
     assert behind(model.blocks[0]) == ["one", "$ do one", "undone: 3 events"]
-    assert told(folded([*log, *undo(10, 0, redoes=8)])) == told(folded(log[:8]))
+    assert summaries(folded([*log, *undo(10, 0, redoes=8)])) == summaries(folded(log[:8]))
 
 
 def test_failed_and_file_undo_hide_nothing() -> None:
     model = folded([*ONE, *undo(3, 0, done=False)])
-    assert told(model)[2:] == [(Kind.NOTE, "Undo failed", "", Mark.FAILED, "No room.")]
+    assert summaries(model)[2:] == [(Kind.NOTE, "Undo failed", "", Mark.FAILED, "No room.")]
     assert shown(folded([*ONE, *undo(3, 0, chat=False)])) == ["one", "$ do one"]
 
 

@@ -22,7 +22,7 @@ SIZE = (80, 24)
 HOME_TWICE: tuple[Where, ...] = ("home", "line_down", "home")
 
 
-def said(start: int, stop: int) -> list[Envelope]:
+def older_page(start: int, stop: int) -> list[Envelope]:
     """An older page."""
     return [envelope(i, MessageAction(content=f"old {i}\n\nsecond"), EventSource.USER) for i in range(start, stop)]
 
@@ -105,7 +105,7 @@ async def test_older_messages_do_not_move_reader() -> None:
         app.view.action_go("home")
         await pilot.pause()
         seen = rows(app.view)
-        model.prepend(said(0, 40))
+        model.prepend(older_page(0, 40))
         await settled(pilot, app.view)
         assert rows(app.view) == seen
         app.view.action_go("line_up")
@@ -120,17 +120,17 @@ async def test_older_messages_are_requested_once_per_page() -> None:
         for where in HOME_TWICE:
             app.view.action_go(where)
             await pilot.pause()
-        assert [type(message) for message in app.heard] == [ChatView.OlderWanted]
+        assert [type(message) for message in app.messages] == [ChatView.OlderWanted]
         model.prepend([envelope(i, MessageAction(content=f"old {i}"), EventSource.USER) for i in range(20, 40)])
         await settled(pilot, app.view)
         app.view.action_go("home")
         await pilot.pause()
-        assert len(app.heard) == 2
-        model.prepend(said(0, 20))
+        assert len(app.messages) == 2
+        model.prepend(older_page(0, 20))
         await settled(pilot, app.view)
         app.view.action_go("home")
         await pilot.pause()
-        assert len(app.heard) == 2, "there is nothing older than event 0"
+        assert len(app.messages) == 2, "there is nothing older than event 0"
 
 
 async def test_idle_chat_draws_nothing() -> None:
@@ -236,7 +236,7 @@ async def test_c_copies_block_under_cursor() -> None:
         await pilot.pause()
         text = "$ make\n" + "\n".join(f"output {i}" for i in range(20))
         assert app.clipboard == text
-        assert [message.text for message in app.heard if isinstance(message, Copied)] == [text]
+        assert [message.text for message in app.messages if isinstance(message, Copied)] == [text]
 
 
 async def test_click_moves_block_cursor() -> None:

@@ -43,8 +43,8 @@ REFERENCE = "blob:image/png;640x480;12345;" + "ab" * 32
     ],
 )
 def test_value_is_described_by_kind(value: object, preview: str, note: str, opens: bool) -> None:
-    said = describe(Part("key", value))
-    assert (said.preview.rstrip(), said.note, said.can_open) == (preview, note, opens)
+    shown_part = describe(Part("key", value))
+    assert (shown_part.preview.rstrip(), shown_part.note, shown_part.can_open) == (preview, note, opens)
 
 
 def test_long_text_opens_into_lines() -> None:
@@ -73,9 +73,9 @@ def test_copied_part_is_as_stored() -> None:
 
 
 def test_previews_are_clean() -> None:
-    said = describe(Part("k\x1b]0;x\x07", "v\x1b[31m\u202e"))
-    assert "\x1b" not in said.key + said.preview
-    assert "\u202e" not in said.preview
+    shown_part = describe(Part("k\x1b]0;x\x07", "v\x1b[31m\u202e"))
+    assert "\x1b" not in shown_part.key + shown_part.preview
+    assert "\u202e" not in shown_part.preview
 
 
 async def opened(it: Running, content: str) -> EventTree:

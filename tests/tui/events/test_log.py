@@ -104,12 +104,12 @@ async def test_filter_searches_stored_and_new_events() -> None:
     for envelope in stream.events[-100:]:
         model.apply(envelope)
     model.set_filter(parse('failed text~"second 3"'))
-    told: list[int] = []
-    await model.search(stream, lambda: told.append(model.searched))
+    searched: list[int] = []
+    await model.search(stream, lambda: searched.append(model.searched))
     expected = [n for n in range(0, 1_000, 3) if str(n).startswith("3")]
     assert [row.summary for row in model.rows] == [f"exit 2  said {n} …" for n in expected]
-    assert told == sorted(told, reverse=True)
-    assert len(told) > 3
+    assert searched == sorted(searched, reverse=True)
+    assert len(searched) > 3
     assert not model.is_searching
     stream.store(CmdOutputObservation(command="x", content="second 3", metadata=CmdOutputMetadata(exit_code=1)))
     model.apply(stream.events[-1])

@@ -65,7 +65,7 @@ def test_failing_tools_are_not_reported() -> None:
 
 
 @pytest.mark.parametrize(
-    ("worked", "sent", "environ", "said"),
+    ("worked", "sent", "environ", "shown"),
     [
         (["wl-copy"], False, {}, "wl-copy"),
         (["xclip", "tmux"], False, {}, "xclip and tmux"),
@@ -73,11 +73,11 @@ def test_failing_tools_are_not_reported() -> None:
         ([], True, {"TMUX": "x"}, "OSC 52 through tmux: needs set-clipboard on"),
     ],
 )
-def test_message_says_how_it_was_copied(worked: list[str], sent: bool, environ: dict[str, str], said: str) -> None:
-    assert said in how(worked, sent, environ)
+def test_message_says_how_it_was_copied(worked: list[str], sent: bool, environ: dict[str, str], shown: str) -> None:
+    assert shown in how(worked, sent, environ)
 
 
-def heard(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def record_emitted(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What the app sends to the terminal from now on."""
     sent: list[str] = []
     monkeypatch.setattr(it.app, "emit", sent.append)
@@ -87,7 +87,7 @@ def heard(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 async def test_copy_falls_back_to_osc_52(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TMUX", raising=False)
     async with running() as it:
-        sent = heard(it, monkeypatch)
+        sent = record_emitted(it, monkeypatch)
         it.app.copy_to_clipboard("hello")
         await it.settle()
         assert sent == ["\x1b]52;c;aGVsbG8=\a"]
@@ -99,7 +99,7 @@ async def test_empty_text_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
     async with running() as it:
         it.app.copy_to_clipboard("hello")
         await it.settle()
-        sent = heard(it, monkeypatch)
+        sent = record_emitted(it, monkeypatch)
         it.app.copy_to_clipboard("")
         await it.settle()
         assert sent == []
@@ -108,7 +108,7 @@ async def test_empty_text_is_not_copied(monkeypatch: pytest.MonkeyPatch) -> None
 
 async def test_too_long_text_is_reported_as_not_copied(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
-        sent = heard(it, monkeypatch)
+        sent = record_emitted(it, monkeypatch)
         it.app.copy_to_clipboard("x" * 60_000)
         await it.settle()
         assert sent == []
@@ -133,7 +133,7 @@ async def test_copy_mode_shows_one_pane_without_mouse(monkeypatch: pytest.Monkey
     async with running(size=(160, 48)) as it:
         await it.session.run("echo hi", "hi\n")
         await it.press("f4")
-        sent = heard(it, monkeypatch)
+        sent = record_emitted(it, monkeypatch)
         await it.press("ctrl+x", "k")
         assert it.app.copy_mode.is_on
         assert sent == [escapes.MOUSE_OFF]
@@ -158,7 +158,7 @@ async def test_copy_mode_removes_chat_margin() -> None:
 
 async def test_question_ends_copy_mode(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running() as it:
-        sent = heard(it, monkeypatch)
+        sent = record_emitted(it, monkeypatch)
         await it.press("ctrl+x", "k")
         await it.session.hold(CmdRunAction(command="make all"))
         await until(it.pilot, lambda: it.app.workspace.question is not None)
