@@ -83,12 +83,12 @@ def _condensed(action: CondensationAction, on_notice: Callable[[str], None]) -> 
     """Report the result of a request to condense."""
     count = len(action.forgotten)
     if action.note:
-        on_notice(f"There is no summary: {action.note} The model no longer sees {count} older events.")
+        on_notice(f"No summary: {action.note} The model no longer sees {count} older events.")
         return ExitStatus.ERROR
     if not count:
         on_notice("Nothing to compact yet: the conversation is short.")
     else:
-        on_notice(f"Condensed: a summary stands for {count} older events from the next message on.")
+        on_notice(f"Compacted: from the next message on, a summary replaces {count} older events.")
     return ExitStatus.FINISHED
 
 

@@ -19,7 +19,7 @@ async def test_a_picture_of_the_demo_is_taken_from_the_running_program(
     svg.write_text(await take((80, 24), None), encoding="utf-8")
     told = svg.read_text("utf-8").replace("&#160;", " ")
     assert "The primes are right" in told
-    assert "NO ISOLATION" in told
+    assert "NO SANDBOX" in told
     png = render(svg, (80, 24))
     assert png is not None
     data = png.read_bytes()

@@ -96,7 +96,7 @@ class ScriptedTurn(_Strict):
             try:
                 re.compile(self.expect)
             except re.error as error:
-                raise ValueError(f"expect is no regular expression: {error}") from error
+                raise ValueError(f"expect is not a regular expression: {error}") from error
         if not (self.text or self.tool_calls or self.fault):
             raise ValueError("a turn needs text, tool_calls or a fault")
         return self

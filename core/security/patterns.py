@@ -85,7 +85,7 @@ def parse(text: str) -> Pattern:
     found = _PATTERN.fullmatch(text)
     if found is None or not found[2].strip():
         shown = text if len(text) <= 60 else f"{text[:60]}…"
-        raise PatternError(f"{shown!r} is no pattern. Write TOOL(GLOB), such as bash(git push *), or *. "
+        raise PatternError(f"{shown!r} is not a pattern. Write TOOL(GLOB), such as bash(git push *), or *. "
                            f"Tools: {', '.join(TOOLS)}.")  # fmt: skip
     return Pattern(found[1], found[2].strip())
 

@@ -109,7 +109,7 @@ def _rules(text: str, name: str) -> Iterator[Rule]:
     for key, patterns in document.items():
         line = _line_of(text, key)
         if key not in set(Verdict):
-            raise _PolicyError(f"There is no list {key!r}; there are allow, ask and deny.", line)
+            raise _PolicyError(f"Unknown list {key!r}. The lists are allow, ask and deny.", line)
         if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
             raise _PolicyError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
         seen: dict[str, int] = {}

@@ -56,9 +56,9 @@ def hooks_of(text: str) -> tuple[list[Hook], list[str]]:
     except (ValueError, RecursionError) as error:
         return [], [f"not TOML: {str(error) or 'it is nested too deeply'}"]
     table = said.get("hook", [])
-    problems = [f"{name!r} is not known; hooks stand under [[hook]]" for name in list(said)[:5] if name != "hook"]
+    problems = [f"{name!r} is not known; hooks must be under [[hook]]" for name in list(said)[:5] if name != "hook"]
     if not isinstance(table, list):
-        return [], [*problems, "hooks stand under [[hook]], with two brackets"]
+        return [], [*problems, "hooks must be under [[hook]], with two brackets"]
     if len(table) > MAX_HOOKS:
         problems.append(f"only the first {MAX_HOOKS} hooks are read")
     found: list[Hook] = []

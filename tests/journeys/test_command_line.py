@@ -226,7 +226,7 @@ class TestWrongUse:
             ("version: 1\nturns: []", "turns"),
             ("version: 1\nturns:\n  - text: [", "line"),
             ("version: 1\nturns: [{text: x}, {txet: y}]", "turn 2, txet"),
-            ("version: 1\nturns: [{expect: '(', text: x}]", "no regular expression"),
+            ("version: 1\nturns: [{expect: '(', text: x}]", "not a regular expression"),
             ("\x00\x01", "not YAML"),
         ],
     )

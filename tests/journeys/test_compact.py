@@ -27,7 +27,7 @@ def test_a_history_is_condensed_on_wish_and_the_agent_is_not_woken_up(tmp_path: 
     before = len(handloom.export(id))
     done = handloom("run", "/compact the third number", "--resume", id, "--json")
     assert done.status == 0, done.err
-    assert "Condensed: a summary stands for" in done.err
+    assert "Compacted: from the next message on, a summary replaces" in done.err
     added = handloom.export(id)[before:]
     (asked,) = [e for e in added if e.get("action") == "condensation_request"]
     assert asked["args"]["keep"] == "the third number"
@@ -40,7 +40,7 @@ def test_a_summary_that_fails_is_an_error_and_a_short_history_is_none(tmp_path: 
     handloom = short_memory(tmp_path, {"text": "", "fault": "server_error"})
     failed = handloom("run", "/compact", "--resume", worked(handloom, tmp_path))
     assert failed.status == 1
-    assert "There is no summary: " in failed.err
+    assert "No summary: " in failed.err
     short = handloom("run", "hello", "--model", write_script(tmp_path, [FINISH]))
     done = handloom("run", "/compact", "--resume", short.conversation)
     assert (done.status, "Nothing to compact yet" in done.err) == (0, True), done.err

@@ -36,7 +36,7 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("# mine\n")
     terminal.handloom("--model", "demo")
-    terminal.wait_for("Ask for something", "NO ISOLATION")
+    terminal.wait_for("Ask for something", "NO SANDBOX")
     terminal.press("C-x", ",")
     terminal.wait_for("Settings", "The most common settings.")
     terminal.type("/max_iter")

@@ -54,12 +54,12 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
     terminal.press("C-g")
     shown = terminal.wait_for("EDITING")
     assert not terminal.is_alternate
-    assert "NO ISOLATION" not in shown
+    assert "NO SANDBOX" not in shown
     handloom_is_done = handloom.workspace.parent / "done"
     assert not handloom_is_done.exists()
     terminal.type("typed there")
     terminal.press("Enter")
-    terminal.wait_for("first, typed there", "second", "NO ISOLATION", "finished")
+    terminal.wait_for("first, typed there", "second", "NO SANDBOX", "finished")
     assert terminal.is_alternate
     modes = seen.read_text().splitlines()
     assert [line.split()[0] for line in modes[:2]] == ["600", "700"]
@@ -68,7 +68,7 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
     terminal.press("Enter")
     terminal.wait_for("first, typed there", "the model failed")
     terminal.press("C-q")
-    terminal.wait_for("NO ISOLATION", gone=True)
+    terminal.wait_for("NO SANDBOX", gone=True)
 
 
 @pytest.mark.parametrize(("program", "told"), [("exit 3", "exited with status 3"), (None, "Cannot start the editor")])
@@ -80,11 +80,11 @@ def test_an_editor_that_fails_is_told_and_loses_nothing(
     else:
         editor.write_text(f'#!/bin/sh\necho lost > "$2"\n{program}\n')
     terminal.handloom("demo")
-    terminal.wait_for("Show me what you can do.", "NO ISOLATION")
+    terminal.wait_for("Show me what you can do.", "NO SANDBOX")
     terminal.press("C-g")
-    terminal.wait_for(told, "Show me what you can do.", "NO ISOLATION")
+    terminal.wait_for(told, "Show me what you can do.", "NO SANDBOX")
     terminal.press("C-q")
-    terminal.wait_for("NO ISOLATION", gone=True)
+    terminal.wait_for("NO SANDBOX", gone=True)
 
 
 def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
@@ -113,7 +113,7 @@ def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
     terminal.press("C-u", "Up")
     terminal.wait_for("remember the marmot")
     terminal.press("C-q")
-    terminal.wait_for("NO ISOLATION", gone=True)
+    terminal.wait_for("NO SANDBOX", gone=True)
     files = [p for p in handloom.home.rglob("*") if p.is_file() and b"marmot" in p.read_bytes()]
     assert {p.name for p in files} <= {"handloom.db", "handloom.db-wal"}, "there is no second place for what was said"
     assert all(stat.S_IMODE(p.stat().st_mode) == 0o600 for p in files)

@@ -95,7 +95,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         terminal.handloom("--agent", "Planner", "--model", write_script(tmp_path, turns(handloom.workspace)))
         _answer_all(terminal, seen)
         terminal.press("C-q")
-        terminal.wait_for("NO ISOLATION", gone=True)
+        terminal.wait_for("NO SANDBOX", gone=True)
     later = Handloom(tmp_path / "later", HANDLOOM__AGENT__MAX_ITERATIONS="5")
     later.home.mkdir(parents=True, exist_ok=True)
     (later.home / "config.toml").write_text(
@@ -107,7 +107,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         terminal.handloom("--model", write_script(tmp_path, later_turns(), "later.yaml"))
         _answer_halts(terminal, seen)
         terminal.press("C-q")
-        terminal.wait_for("NO ISOLATION", gone=True)
+        terminal.wait_for("NO SANDBOX", gone=True)
     last = Handloom(tmp_path / "last", HANDLOOM__LLM__NUM_RETRIES="1")
     agents = last.workspace / ".handloom" / "agents"
     agents.mkdir(parents=True)
@@ -118,7 +118,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         _answer_rest(terminal, seen)
         seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
         terminal.press("C-q")
-        terminal.wait_for("NO ISOLATION", gone=True)
+        terminal.wait_for("NO SANDBOX", gone=True)
     assert (handloom.workspace / "build").is_dir()
     assert (handloom.workspace / "notes.txt").read_text() == "one\ntwo\n"
     (conversation,) = handloom.conversations()

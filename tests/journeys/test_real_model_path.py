@@ -79,7 +79,7 @@ def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None
         terminal.wait_for("I look at the keys.")
         terminal.agree()
         screen = terminal.wait_for("finished", "All is done.")
-        footer = next(line for line in screen.splitlines() if "NO ISOLATION" in line)
+        footer = next(line for line in screen.splitlines() if "NO SANDBOX" in line)
         assert "of 128k" in footer
         assert "$0.0" in footer
         assert " in " in footer

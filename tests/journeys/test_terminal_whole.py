@@ -147,7 +147,7 @@ def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloo
     with workspace(handloom, turn, FINISH, turn) as terminal:
         terminal.resize(160, 48)
         terminal.write("go\r")
-        terminal.wait_for("finished", "All is done.", "NO ISOLATION")
+        terminal.wait_for("finished", "All is done.", "NO SANDBOX")
         quiet(terminal, 4.0)  # what was flashed goes, too
         before = terminal.screen
         storm(terminal, 4)
@@ -155,7 +155,7 @@ def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloo
         assert terminal.screen == before
         terminal.write("again\r")
         storm(terminal, 5)
-        terminal.wait_for("again", "finished", "All is done.", "NO ISOLATION")
+        terminal.wait_for("again", "finished", "All is done.", "NO SANDBOX")
         terminal.write("still here")
         terminal.wait_for("still here")
         assert terminal.process.poll() is None

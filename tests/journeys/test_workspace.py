@@ -40,7 +40,7 @@ def descendants(pid: int) -> list[int]:
 def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
     before = terminal.shell("stty -a")
     terminal.handloom("demo")
-    terminal.wait_for("Show me what you can do.", "NO ISOLATION")
+    terminal.wait_for("Show me what you can do.", "NO SANDBOX")
     terminal.press("Enter")
     terminal.wait_for("finished", "The primes are right")
     terminal.press("F4")
@@ -58,7 +58,7 @@ def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
 @pytest.mark.parametrize("terminal", [(160, 48)], indirect=True)
 def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: Terminal) -> None:
     terminal.handloom("demo")
-    terminal.wait_for("Show me what you can do.", "NO ISOLATION")
+    terminal.wait_for("Show me what you can do.", "NO SANDBOX")
     terminal.press("Enter")
     terminal.wait_for("finished", "The primes are right")
     terminal.press("F3")
@@ -85,11 +85,11 @@ def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: 
 @pytest.mark.parametrize("terminal", [(20, 5)], indirect=True)
 def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.handloom("demo")
-    terminal.wait_for("NO ISOLATION")
+    terminal.wait_for("NO SANDBOX")
     terminal.press("Enter")
-    terminal.wait_for("sonnet-5-5", "NO ISOLATION")
+    terminal.wait_for("sonnet-5-5", "NO SANDBOX")
     terminal.press("C-q")
-    terminal.wait_for("NO ISOLATION", gone=True)
+    terminal.wait_for("NO SANDBOX", gone=True)
 
 
 def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> None:

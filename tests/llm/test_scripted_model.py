@@ -163,7 +163,7 @@ async def test_cancelling_stops_a_slow_answer_at_once(tmp_path: Path) -> None:
         ("version: 1\nturns: []", r"turns: List should have at least 1 item"),
         ("version: 1\nturns: [{text: a}, {txt: b}]", r"turn 2, txt: Extra inputs"),
         ("version: 1\nturns: [{}]", r"turn 1: a turn needs text, tool_calls or a fault"),
-        ("version: 1\nturns: [{text: a, expect: '('}]", r"turn 1: expect is no regular expression"),
+        ("version: 1\nturns: [{text: a, expect: '('}]", r"turn 1: expect is not a regular expression"),
         ("version: 1\nturns: [{text: a, fault: earthquake}]", r"turn 1, fault"),
         (
             "version: 1\nturns: [{tool_calls: [{arguments: {}}]}]",

@@ -22,7 +22,7 @@ from tests.secrets.scenarios import SAID, done, shell
 from tests.secrets.user import WITHIN_S, User
 
 SERVED_S = 90.0
-READY, CONNECTED = "Ask for something", "NO ISOLATION"
+READY, CONNECTED = "Ask for something", "NO SANDBOX"
 CRASHES = f"""
 import os, sys
 from tui.app import HandloomApp

@@ -28,7 +28,7 @@ from core.security.confirmation import ConfirmMode, Verdict
         ({"commands": ["ls"], "rules": []}, "`rules` is an object"),
         ({"commands": ["ls"], "rules": {"forbid": []}}, "`rules` has lists"),
         ({"commands": ["ls"], "rules": {"deny": "bash(ls)"}}, "`rules` has lists"),
-        ({"commands": ["ls"], "rules": {"deny": ["bash(ls"]}}, "is no pattern"),
+        ({"commands": ["ls"], "rules": {"deny": ["bash(ls"]}}, "is not a pattern"),
     ],
 )
 def test_invalid_request_is_refused(entry: Any, why: str) -> None:

@@ -134,7 +134,7 @@ def test_list_shows_enforcement_of_deny_rules(tmp_path: Path) -> None:
         ("x", "Line 1 is not JSON"),
         ('{"commands": 3}', "`commands` is a list of texts"),
         ('{"commands": ["ls"], "mode": "x"}', "There is no mode 'x'"),
-        ('{"commands": ["ls"], "rules": {"deny": ["x"]}}', "is no pattern"),
+        ('{"commands": ["ls"], "rules": {"deny": ["x"]}}', "is not a pattern"),
         ('{"commands": ["ls"], "what": 1}', "has no 'what'"),
         ("[" * 100_000, "Line 1 is not JSON"),
     ],

@@ -163,7 +163,7 @@ class TestPolicyFiles:
     @pytest.mark.parametrize(
         ("text", "line", "what"),
         [
-            ('allow = [\n"bash(ls)",\n"bsah(ls)",\n]', 3, "no pattern"),
+            ('allow = [\n"bash(ls)",\n"bsah(ls)",\n]', 3, "not a pattern"),
             ('allow = ["*"]\n\ndney = ["*"]', 3, "no list 'dney'"),
             ('allow = ["*"]\ndeny = "bash(x)"', 2, "list of patterns"),
             ('allow = ["*"]\ndeny = [', 2, "Invalid value"),

@@ -426,9 +426,9 @@ def test_pattern_is_a_tool_and_a_glob(text: str, pattern: Pattern) -> None:
 
 
 def test_invalid_pattern_is_shown_shortened() -> None:
-    with pytest.raises(PatternError, match=rf"^'{'x' * 60}' is no pattern"):
+    with pytest.raises(PatternError, match=rf"^'{'x' * 60}' is not a pattern"):
         parse("x" * 60)
-    with pytest.raises(PatternError, match=rf"^'{'x' * 60}…' is no pattern"):
+    with pytest.raises(PatternError, match=rf"^'{'x' * 60}…' is not a pattern"):
         parse("x" * 61)
     with pytest.raises(PatternError, match=f"^A pattern has at most {MAX_CHARS} characters"):
         parse(f"bash({'x' * (MAX_CHARS - 5)})")

@@ -32,10 +32,10 @@ def test_each_rule_has_its_line(tmp_path: Path, text: str, rules: list[str]) -> 
 @pytest.mark.parametrize(
     ("text", "line", "why"),
     [
-        ('dney = ["*"]', 1, "There is no list 'dney'; there are allow, ask and deny."),
+        ('dney = ["*"]', 1, "Unknown list 'dney'. The lists are allow, ask and deny."),
         ('allow = ["*"]\ndeny = 3', 2, "deny is a list of patterns"),
         ("ask = [3]", 1, "ask is a list of patterns"),
-        ('ask = [\n"bash(a)",\n"x",\n]', 3, "'x' is no pattern."),
+        ('ask = [\n"bash(a)",\n"x",\n]', 3, "'x' is not a pattern."),
         ("a = ", 1, "Invalid value."),
         ("allow = [\n\n", 2, "Invalid value."),
     ],

@@ -97,7 +97,7 @@ def message_of(blocks: Sequence[object], folder: str) -> Message:
     message.context = "\n\n".join([INTRODUCTION, *embedded]) if embedded else ""
     if not message.text.strip():
         if not message.pictures:
-            raise RequestError(INVALID_PARAMS, _("The message is empty. Write what shall be done."))
+            raise RequestError(INVALID_PARAMS, _("The message is empty. Write what you want done."))
         message.text = _("(a picture)")
     return message
 
@@ -149,7 +149,7 @@ def _picture(data: str, number: int) -> str:
     except RefusedError as error:
         raise RequestError(INVALID_PARAMS, str(error)) from error
     except (binascii.Error, ValueError) as error:
-        raise RequestError(INVALID_PARAMS, _("A picture was no base64. Send it again.")) from error
+        raise RequestError(INVALID_PARAMS, _("A picture is not valid base64. Send it again.")) from error
 
 
 async def stored_pictures(envelope: Envelope, stream: EventStream) -> Sequence[UserMessageChunk]:

@@ -209,7 +209,7 @@ class Server:
         manager = await self.manager()
         cursor = request.cursor or "0"
         if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-            raise RequestError(INVALID_PARAMS, _("The cursor is none of ours. Begin again without one."))
+            raise RequestError(INVALID_PARAMS, _("Unknown cursor. List again without a cursor."))
         first = int(cursor)
         found = [info for info in await manager.list() if not info.parent]
         if request.cwd is not None:
@@ -253,7 +253,7 @@ class Server:
         editor = self._session(request.session_id)
         if request.mode_id not in set(ConfirmMode):
             known = ", ".join(mode.value for mode in ConfirmMode)
-            raise RequestError(INVALID_PARAMS, _("There is no such mode. Choose one of: {modes}.").format(modes=known))
+            raise RequestError(INVALID_PARAMS, _("Unknown mode. Choose one of: {modes}.").format(modes=known))
         editor.session.approval.set_mode(request.mode_id)
         return SetSessionModeResponse()
 
@@ -286,7 +286,7 @@ class Server:
         gathered = await manager.trust.gathered(editor.session.memory.folder)
         editor.outbox.put([await available_commands(manager.store.home, gathered)])
         if gathered.standing.waiting and manager.trust.asks:
-            text = _("This folder brings files for agents, which do not count before you have said yes: {command}")
+            text = _("This folder contains files for agents, which are not used until you trust them: {command}")
             command = f"handloom trust give {gathered.standing.survey.folder}"
             editor.say(text.format(command=sanitize_line(command, 300)))
         runtime = editor.session.runtime
@@ -300,8 +300,7 @@ class Server:
             names = [sanitize_line(str(getattr(server, "name", "")), SERVER_NAME_CELLS) or "?" for server in servers]
             shown = ", ".join(names[:MAX_SERVER_NAMES]) + (", …" if len(names) > MAX_SERVER_NAMES else "")
             text = _(
-                "The editor names MCP servers: {names}. They are not started from here; they need your consent in "
-                "Handloom."
+                "The editor configured MCP servers: {names}. They are not started from here; approve them in Handloom."
             )
             editor.say(text.format(names=shown))
 
@@ -309,7 +308,7 @@ class Server:
 def _absolute(folder: str) -> str:
     """Raises UsageError."""
     if not os.path.isabs(folder) or "\0" in folder:
-        raise UsageError(_("cwd is no absolute path. Open a folder in the editor, then begin the conversation."))
+        raise UsageError(_("cwd is not an absolute path. Open a folder in the editor, then start the conversation."))
     return os.path.normpath(folder)
 
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 CELLS = 160
 HOW = _(
-    "Your own servers stand in config.toml, each under [mcp.servers.NAME]; a workspace names its own in .mcp.json, or\n"
-    "as editors have it in .cursor/mcp.json and .vscode/mcp.json. Those are started once you have said yes here.\n"
+    "Your own servers are in config.toml, each under [mcp.servers.NAME]; a workspace has its own in .mcp.json, or\n"
+    "in the files of editors, .cursor/mcp.json and .vscode/mcp.json. Those start after you approved them here.\n"
     "Close this and open it again after a change."
 )
 

@@ -38,17 +38,17 @@ STATES = {
     "connecting": (_("connecting …"), "$text-muted"),
     "ready": (_("ready"), "$text-success"),
     "failed": (_("failed"), "$text-error"),
-    "consent": (_("needs your consent"), "$text-warning"),
+    "consent": (_("needs your approval"), "$text-warning"),
     "off": (_("not started"), "$text-muted"),
 }
 """By a server's state, in words and with a colour."""
 CONSENT = _(
-    "The workspace wants this server started. It runs in the sandbox; without isolation, on this machine as you. "
-    "Read the whole of it above; Enter asks you, and your yes holds for exactly this."
+    "This workspace defines this server. It runs in the sandbox; without a sandbox, on this machine with your "
+    "permissions. Review the whole command above. Enter asks for your approval, which covers exactly this command."
 )
-ASKED_AGAIN = _("You agreed to another command, or a file of the workspace that it names has changed since.")
-FLOATS = _("It names no version: whatever is newest would be fetched and run. Better have the file name one.")
-BLOCKED = _("These tools are not as you approved them, and are blocked. Enter lets you approve them as they are now.")
+ASKED_AGAIN = _("The command, or a file of the workspace that it names, has changed since you approved it.")
+FLOATS = _("It has no fixed version, so the newest one would be downloaded and run. Set a version in the file.")
+BLOCKED = _("These tools have changed since you approved them, and are blocked. Press Enter to approve them.")
 CELLS = 100
 ABOUT_CHARS = 1_000
 
@@ -75,7 +75,7 @@ def about(server: Server) -> list[Part]:
 def _marks(tool: Line) -> str:
     """What its server says of a tool; empty where it says nothing good."""
     if tool.get("reads"):
-        return _("only reads, and reaches nobody") if tool.get("closed") else _("only reads")
+        return _("read-only, no network") if tool.get("closed") else _("only reads")
     return ""
 
 
@@ -102,7 +102,7 @@ def _about(server: Server) -> Iterator[Part]:
         if before:
             yield f"    {_('as approved:')} {_flat(before)}\n", "$text-muted"
         else:
-            yield f"    {_('as approved:')} {_('there was none, or its parameters were others')}\n", "$text-muted"
+            yield f"    {_('as approved:')} {_('none, or with other parameters')}\n", "$text-muted"
         yield f"    {_('now:')} {_flat(tool['about'])}\n", ""
     yield f"\n{_('Tools')}\n", "bold $text-accent"
     for tool in server.tools:

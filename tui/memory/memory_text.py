@@ -20,7 +20,7 @@ def condensed(action: CondensationAction) -> str:
     """The result, for the user."""
     count = len(action.forgotten)
     if action.note:
-        text = _("There is no summary: {why}. The model no longer sees {count} older events.")
+        text = _("No summary: {why}. The model no longer sees {count} older events.")
         return text.format(why=sanitize_line(action.note, WHY_CELLS).rstrip("."), count=count)
     if not count:
         return _("Nothing to compact yet: the conversation is short.")
@@ -42,11 +42,11 @@ MOMENTS = {
 def knowledge_text(gathered: Gathered) -> list[Styled]:
     """All that counts, what waits for a yes, and what is broken, as texts with their styles."""
     library = gathered.library
-    instructions = [(one.path, WHOSE[one.origin], _("told at the start")) for one in library.instructions]
+    instructions = [(one.path, WHOSE[one.origin], _("sent at the start")) for one in library.instructions]
     agents = []
     for one in library.microagents:
         when = {
-            "always": _("told at the start"),
+            "always": _("sent at the start"),
             "triggered": _("recalled by: {words}").format(words=", ".join(one.triggers)),
             "task": _("called as /{name}").format(name=one.name),
         }[one.use]
@@ -60,17 +60,17 @@ def knowledge_text(gathered: Gathered) -> list[Styled]:
     parts += _section(_("Skills"), skills)
     parts += _section(_("Hooks"), [(command, whose, MOMENTS[moment]) for command, whose, moment in hooks])
     if waiting := gathered.standing.waiting:
-        title = counted(len(waiting), "{n} file waits for your yes", "{n} files wait for your yes")
+        title = counted(len(waiting), "{n} file needs your trust", "{n} files need your trust")
         parts.append((f"{title}\n", "bold $text-warning"))
         parts += [(f"  ● {sanitize_line(piece.path, NAME_CELLS)}\n", "$text-warning") for piece in waiting[:20]]
-        parts.append((f"  {_('/trust shows them whole, and takes your yes.')}\n\n", "$text-muted"))
+        parts.append((f"  {_('/trust shows the files and lets you trust them.')}\n\n", "$text-muted"))
     if gathered.problems:
         parts.append((f"{_('Left out')}\n", "bold $text-error"))
         for problem in gathered.problems:
             where, _colon, what = sanitize_line(problem, PROBLEM_CELLS).partition(": ")
             parts.append((f"  ! {where}\n", "$text-error"))
             parts.append((f"    {what}\n" if what else "", "$text-muted"))
-    return parts or [(_("There is no knowledge for this folder, of yours or the project's."), "")]
+    return parts or [(_("No instructions, skills or microagents apply to this folder."), "")]
 
 
 def _section(title: str, lines: Iterable[tuple[str, str, str]]) -> list[Styled]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Listed = Sequence[Setting]
 
 KEYS = _("Enter changes · ← → choices · Del default · / narrows down · Tab groups · Esc leaves")
-EDITING = _("Enter writes it, Esc leaves it as it is.")
+EDITING = _("Enter saves, Esc cancels.")
 NAME_CELLS = 26
 GROUPS_FROM = 78
 """Columns from which the groups have a place of their own."""

@@ -198,8 +198,8 @@ def _unknown(id: str, known: Collection[str]) -> str:
 
     near = get_close_matches(id[:SHOWN], known, 1, 0.5)
     if near:
-        return _("there is no such command. Is {near} meant? handloom keys lists them.").format(near=near[0])
-    return _("there is no such command. handloom keys lists them.")
+        return _("unknown command. Did you mean {near}? handloom keys lists all commands.").format(near=near[0])
+    return _("unknown command. handloom keys lists all commands.")
 
 
 def _with_keys(command: Command, value: object) -> Command:

@@ -158,7 +158,7 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
     if facts.confirm_mode:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
     if not facts.isolated:
-        right.append(Piece(_("NO ISOLATION"), "bold $text-error", 1))
+        right.append(Piece(_("NO SANDBOX"), "bold $text-error", 1))
     while _width(left) + _width(right) > width:
         last = max([*left, *right], key=lambda piece: piece.rank)
         if last.rank <= 1:
@@ -273,7 +273,7 @@ class Queue(Static):
         for text in texts:
             queued = "\n" * bool(parts) + _("queued:") + " "
             parts += [(queued, "bold $text-secondary"), (text, "$foreground")]
-        remedy = _("{key} takes it back").format(key=key_of("queue.drop"))
+        remedy = _("{key} removes it").format(key=key_of("queue.drop"))
         self.update(Content.assemble(*parts, (f"   {remedy}", "$text-muted")))
 
 

@@ -83,9 +83,9 @@ async def test_consent_shows_the_whole_command_and_a_yes_is_to_just_that() -> No
     async with shown(ASKS) as it:
         text = it.screen_text()
         assert "TOKEN='${MY_TOKEN}' npx -y server --all 'of ⟦U+202E⟧it'" in text
-        assert "needs your consent" in text
+        assert "needs your approval" in text
         assert keys_of(it) == "Enter start · r restart · PgDn scroll · Esc leaves"
-        assert "names no version" in text
+        assert "no fixed version" in text
         await it.press(*"ay", "enter", "enter")
         assert "allow" not in [said[0] for said in it.manager.mcp.said], "the highlight starts at Cancel"
         await it.press("enter", "down", "enter")

@@ -106,10 +106,10 @@ def test_enter_inserts_a_new_line_if_another_key_sends() -> None:
     ("id", "value", "told"),
     [
         ("conv.nwe", "f7", "Is conv.new meant?"),
-        ("\x1b]0;x\x07", "f7", "there is no such command"),
+        ("\x1b]0;x\x07", "f7", "unknown command"),
         ("conv.new", 5, "or a list of keys"),
         ("conv.new", ["f7", 5], "or a list of keys"),
-        ("conv.new", {"a": {"b": {}}}, "there is no such command"),
+        ("conv.new", {"a": {"b": {}}}, "unknown command"),
         ("conv.new", ["f7"] * 9, "at most 8 keys"),
         ("conv.new", "hyperspace", "there is no key “hyperspace”"),
         ("conv.new", "\x1b[31mred\x07", "there is no key"),

@@ -142,7 +142,7 @@ async def test_knowledge_list_shows_what_applies_and_problems(folder: Path, tmp_
         show_knowledge(run.app)
         await until(run.pilot, lambda: isinstance(run.app.screen, TextScreen))
         text = "\n".join(str(one.render()) for one in run.app.screen.query(Static))
-        assert "3 files wait for your yes" in text
+        assert "3 files need your trust" in text
         assert "! .cursorrules\n    a link" in text
         assert "Greets" not in text
 

@@ -46,7 +46,7 @@ def test_wide_footer_shows_everything() -> None:
         "3/100",
         "/home/me/projects/handloom",
         "ask before risky actions",
-        "NO ISOLATION",
+        "NO SANDBOX",
     ]
 
 
@@ -61,7 +61,7 @@ def test_every_width_is_kept_and_state_and_warning_stay(width: int) -> None:
     texts = told(FACTS, width)
     assert sum(map(cell_len, texts)) + 3 * (len(texts) - 1) <= width
     assert texts[0].startswith("▶")
-    assert texts[-1] == "NO ISOLATION"
+    assert texts[-1] == "NO SANDBOX"
 
 
 def test_unknown_values_are_dashes() -> None:

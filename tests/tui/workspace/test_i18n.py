@@ -68,7 +68,7 @@ def test_what_is_looked_up_is_a_literal_or_comes_from_a_known_table() -> None:
 
 
 def test_texts_are_found_where_they_stand() -> None:
-    assert {"Command palette", "Find a command by its name.", "{count} events", "NO ISOLATION"} <= all_texts()
+    assert {"Command palette", "Find a command by its name.", "{count} events", "NO SANDBOX"} <= all_texts()
 
 
 # -- the choice ------------------------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ def test_workspace_uses_the_language_of_the_locale(tmp_path: Path, columns: int,
     terminal = Terminal(program, columns, rows)
     try:
         terminal.handloom("--model", script)
-        screen = terminal.wait_for("提出要求，或输入 / 查看命令", "等你输入", "无隔离", "对话")
+        screen = terminal.wait_for("提出要求，或输入 / 查看命令", "等你输入", "无沙箱", "对话")
         hints = "" if rows < 30 else "ctrl+p 命令"
         assert hints in screen
         straight(screen, columns)
@@ -152,7 +152,7 @@ def test_workspace_uses_the_language_of_the_locale(tmp_path: Path, columns: int,
         terminal.press("Escape")
         terminal.wait_for("想做什么？", gone=True)
         terminal.press("C-q")
-        terminal.wait_for("无隔离", gone=True)
+        terminal.wait_for("无沙箱", gone=True)
     finally:
         terminal.close()
 

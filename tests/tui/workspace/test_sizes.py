@@ -43,7 +43,7 @@ async def test_prompt_and_isolation_warning_work_at_every_size(size: tuple[int, 
         assert it.app.screen.region.contains_region(prompt.region)
         text = it.screen_text()
         assert "hey" in text
-        assert "NO ISOLATION" in text
+        assert "NO SANDBOX" in text
 
 
 @pytest.mark.parametrize("size", [(80, 24), (40, 10)])
@@ -52,7 +52,7 @@ async def test_question_works_at_small_sizes(size: tuple[int, int]) -> None:
         await it.session.hold(CmdRunAction(command="make all"))
         await it.settle()
         assert "make all" in it.screen_text()
-        assert "NO ISOLATION" in it.screen_text()
+        assert "NO SANDBOX" in it.screen_text()
         await it.press("1", "enter")
         assert it.session.wishes == [("confirm",)]
 
@@ -106,7 +106,7 @@ async def test_layout_survives_many_resizes() -> None:
 async def test_isolated_runtime_shows_no_warning(it: Running) -> None:
     it.session.isolation = "docker"
     await it.settle()
-    assert "NO ISOLATION" not in it.screen_text()
+    assert "NO SANDBOX" not in it.screen_text()
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (60, 18), (40, 12), (20, 5)])

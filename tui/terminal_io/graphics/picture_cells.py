@@ -68,7 +68,7 @@ def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
             is_transparent = image.has_transparency_data
             whole = image.convert("RGBA" if is_transparent else "RGB")
     except UnidentifiedImageError:
-        raise PictureError(_("it is no picture of a kind that is known")) from None
+        raise PictureError(_("unknown image format")) from None
     except (OSError, SyntaxError, ValueError, EOFError, Image.DecompressionBombError) as error:
         if isinstance(error, PictureError):
             raise
