@@ -1,4 +1,4 @@
-"""The knowledge of a folder as text: where each piece comes from, when it is sent, and what is wrong. Pure; clean."""
+"""Texts about memory: the result of a compaction, and the instructions, skills and hooks of a folder. Pure; clean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHY_CELLS = 200
 
 
 def condensed(action: CondensationAction) -> str:
-    """The result, for the user."""
+    """Return the result of a compaction."""
     count = len(action.forgotten)
     if action.note:
         text = _("No summary: {why}. The model no longer sees {count} older events.")
@@ -40,7 +40,7 @@ MOMENTS = {
 
 
 def knowledge_text(gathered: Gathered) -> list[Styled]:
-    """All that counts, what waits for a yes, and what is broken, as texts with their styles."""
+    """Return what applies, what is not trusted yet, and what is broken, as texts with their styles."""
     library = gathered.library
     instructions = [(one.path, WHOSE[one.origin], _("sent at the start")) for one in library.instructions]
     agents = []
@@ -74,7 +74,7 @@ def knowledge_text(gathered: Gathered) -> list[Styled]:
 
 
 def _section(title: str, lines: Iterable[tuple[str, str, str]]) -> list[Styled]:
-    """A title and a line each: name, whose it is, and a note; nothing where there are none."""
+    """Return a title and a line for each item: name, origin and note."""
     found = list(lines)
     if not found:
         return []

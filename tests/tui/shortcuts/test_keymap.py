@@ -105,7 +105,7 @@ def test_enter_inserts_a_new_line_if_another_key_sends() -> None:
 @pytest.mark.parametrize(
     ("id", "value", "told"),
     [
-        ("conv.nwe", "f7", "Is conv.new meant?"),
+        ("conv.nwe", "f7", "Did you mean conv.new?"),
         ("\x1b]0;x\x07", "f7", "unknown command"),
         ("conv.new", 5, "or a list of keys"),
         ("conv.new", ["f7", 5], "or a list of keys"),
