@@ -96,8 +96,6 @@ class Findings:
 
     def write_path(self, path: str) -> None:
         """Report a path that is written, created or deleted."""
-        if path in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "-"):
-            return
         self.add(self.writes, path)
         if rule := self.places.persistence(path):
             self.report(rule, path)

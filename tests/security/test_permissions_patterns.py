@@ -385,6 +385,9 @@ def test_pattern_touches_any_matching_part(pattern: str, action: Action, touched
         ("rm -rf /", ["write(~/.ssh/**)"]),
         ("rm -r ~", ["write(~/.ssh/**)"]),
         ("rm -r ~/.ssh", []),
+        ("cat ~/.x*", []),
+        ("cat ~/x*h", []),
+        ("cat /nowhere/work/b*a/x.key", []),
     ],
 )
 def test_folder_or_glob_may_touch_paths_below(command: str, reached: list[str]) -> None:
