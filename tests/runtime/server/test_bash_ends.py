@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from core.events import CmdRunAction, Frame, TerminalOutput
 from runtime.server import prompt
 from runtime.server.bash_session import BashSession
-from runtime.server.shell import ShellError
+from runtime.server.shell import INTERRUPT_STEPS, ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
 from tests.stopped_clock import stopped_clock
 
@@ -78,7 +79,12 @@ class TestEndOfTheShell:
 
 class TestInterrupt:
     @pytest.mark.parametrize("ignored", ["INT", "INT TERM"])
-    async def test_interrupt_prevents_the_following_commands(self, shell: Shell, tmp_path: Path, ignored: str) -> None:
+    async def test_interrupt_ends_all_commands_and_keeps_the_shell(
+        self, shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ignored: str
+    ) -> None:
+        patient = (*INTERRUPT_STEPS[:-1], (signal.SIGKILL, 30))
+        monkeypatch.setattr("runtime.server.shell.INTERRUPT_STEPS", patient)  # also on a busy machine
+        pid = shell.session.pid
         stubborn = f"bash -c \"trap '' {ignored}; echo begun; while :; do sleep 0.1; done\""
         running = asyncio.create_task(shell.run(f"{stubborn}; echo > next", blocking=True))
         await shell.watcher.sees(b"begun\r\n")
@@ -86,6 +92,7 @@ class TestInterrupt:
         with pytest.raises(asyncio.CancelledError):
             await running
         assert (await shell.run("ls next")).exit_code == 2
+        assert shell.session.pid == pid
 
     @pytest.mark.parametrize(
         "command",
