@@ -570,7 +570,7 @@ THREATS = (
             "tests/llm/test_shapes.py::test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named",
             "tests/llm/test_factory.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
             "tests/llm/test_model_host.py::test_a_workspace_full_of_traps_is_not_read",
-            "tests/llm/test_local_servers.py::test_no_key_and_nothing_else_of_ours_is_sent",
+            "tests/llm/test_model_catalogue.py::test_no_key_and_nothing_else_of_ours_is_sent",
         ),
     ),
     Threat(

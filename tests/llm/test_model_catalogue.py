@@ -1,12 +1,31 @@
-"""What is known of models: figures of litellm's tables, none of them guessed, and which provider can be used here."""
+"""Known models: litellm's tables without guesses, usable providers, and model servers on this machine."""
 
 from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
 from core.llm.call import price_of
-from core.llm.model_catalogue import KnownModel, facts_of, models_of
+from core.llm.model_catalogue import (
+    MAX_ANSWER_BYTES,
+    MAX_MODELS,
+    KnownModel,
+    LocalServer,
+    facts_of,
+    find_servers,
+    local_url,
+    models_of,
+    served_models,
+)
 from core.llm.model_host_client import ModelHost
+from core.llm.registry import LLMRegistry
+from core.llm.settings import LLMSettings
 
 TABLE = {
     "sample_spec": {"litellm_provider": "one of https://docs", "mode": "chat"},
@@ -62,3 +81,117 @@ async def test_the_host_tells_what_litellm_knows() -> None:
     assert len(facts) > 1000
     by_name = {fact[0]: fact for fact in facts}
     assert by_name["openai/gpt-4o"][1:] == [128_000, 2.5, 10.0, True]
+
+
+Json = dict[str, Any]
+
+
+@dataclass
+class Listener:
+    """Answers each path with these bytes, as they are; hangs where it has None."""
+
+    answers: dict[str, bytes | None]
+    asked: list[str] = field(default_factory=list)
+    port: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        request = (await reader.readuntil(b"\r\n\r\n")).decode()
+        self.asked.append(request)
+        answer = self.answers.get(request.split()[1], b"HTTP/1.1 404 Not Found\r\n\r\n")
+        if answer is None:
+            await reader.read()
+        else:
+            writer.write(answer)
+        writer.close()
+
+
+@asynccontextmanager
+async def listening(answers: dict[str, bytes | None]) -> AsyncIterator[Listener]:
+    listener = Listener(answers)
+    server = await asyncio.start_server(listener.serve, "127.0.0.1", 0)
+    listener.port = server.sockets[0].getsockname()[1]
+    try:
+        yield listener
+    finally:
+        server.close()
+        await server.wait_closed()
+
+
+def ok(body: Any) -> bytes:
+    data = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n" + data
+
+
+async def found(answers: dict[str, bytes | None], timeout_s: float = 5.0) -> tuple[list[LocalServer], Listener]:
+    async with listening(answers) as listener:
+        return await find_servers([listener.port], timeout_s), listener
+
+
+async def test_models_are_listed_in_openais_way_and_in_ollamas() -> None:
+    openai = ok({"object": "list", "data": [{"id": "qwen3-coder:30b"}, {"id": "org/model.gguf"}]})
+    servers, listener = await found({"/v1/models": openai})
+    port = listener.port
+    assert servers == [
+        LocalServer(port, "OpenAI-compatible", (f"local:{port}/qwen3-coder:30b", f"local:{port}/org/model.gguf"))
+    ]
+    servers, listener = await found({"/api/tags": ok({"models": [{"name": "llama3:8b", "model": "llama3:8b"}]})})
+    assert servers[0].models == (f"local:{listener.port}/llama3:8b",)
+
+
+async def test_no_key_and_nothing_else_of_ours_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
+    _, listener = await found({})
+    head = f"HTTP/1.0\r\nHost: 127.0.0.1:{listener.port}\r\nAccept: application/json\r\n\r\n"
+    assert listener.asked == [f"GET /v1/models {head}", f"GET /api/tags {head}"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"SSH-2.0-OpenSSH_9.6\r\n",
+        b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/v1/models\r\n\r\n",
+        b"HTTP/1.1 500 No\r\n\r\n" + json.dumps({"data": [{"id": "x"}]}).encode(),
+        ok(b"<html>"),
+        ok(b"\xff\xfe\x00"),
+        ok(b"[" * 50_000),
+        ok([]),
+        ok({"data": {"id": "x"}}),
+        ok({"data": [None, 1, "x", {"id": 5}, {"id": ""}, {"id": "a b"}, {"id": "\x1b[31m"}, {"id": "y" * 300}]}),
+        ok({"data": [{"id": "x"}], "padding": "x" * MAX_ANSWER_BYTES}),
+    ],
+)
+async def test_whatever_else_answers_has_no_models(answer: bytes) -> None:
+    servers, _ = await found({"/v1/models": answer, "/api/tags": answer})
+    assert servers == []
+
+
+async def test_a_server_with_very_many_models_has_the_first_of_them() -> None:
+    servers, _ = await found({"/v1/models": ok({"data": [{"id": f"m{n}"} for n in range(1000)]})})
+    assert len(servers[0].models) == MAX_MODELS
+
+
+async def test_all_are_asked_at_once_and_one_that_says_nothing_keeps_nobody_waiting_for_long() -> None:
+    async with (
+        listening({"/v1/models": None}) as silent,
+        listening({"/v1/models": None}) as another,
+        listening({"/v1/models": ok({"data": [{"id": "x"}]})}) as good,
+    ):
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        servers = await find_servers([silent.port, another.port, good.port, 1], 1.0)
+        assert clock() - begun < 1.9, "one after the other takes 2 s"
+        assert [server.port for server in servers] == [good.port]
+
+
+async def test_what_is_found_can_be_chosen_and_is_asked_for_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with listening({"/v1/models": ok({"data": [{"id": "x"}]})}) as listener:
+        monkeypatch.setattr("core.llm.registry.find_servers", lambda: find_servers([listener.port]))
+        registry = LLMRegistry({"OPENAI_API_KEY": "sk-canary-0123456789"})
+        (model,) = await registry.local_models(LLMSettings(), {})
+        assert (model.name, model.why, model.has_key) == (f"local:{listener.port}/x", "served", True)
+        assert registry.create(model.name, "/w", LLMSettings(), {}).name == model.name
+        assert local_url(listener.port) == f"http://127.0.0.1:{listener.port}/v1"
+        assert await registry.local_models(LLMSettings(find_local=False), {}) == []
+        assert len(listener.asked) == 1
+    assert served_models([]) == []

@@ -1,25 +1,58 @@
-"""What memory answers to a recall."""
+"""Memory: answers to recalls, where it looks, what it reports to the user, and files that it cannot read."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, timezone
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
+import pytest
+
+from core.errors import ConfigurationError, RuntimeUnavailableError, UsageError
 from core.events import (
+    CmdOutputMetadata,
+    CmdOutputObservation,
     CondensationAction,
     Envelope,
+    ErrorObservation,
     Event,
     EventSource,
+    FileEditObservation,
+    FileReadObservation,
     MicroagentKnowledge,
     NullObservation,
     RecallAction,
     RecallObservation,
     RecallType,
 )
-from core.memory.library import PROJECT, Library, Source, build_library
-from core.memory.memory import known_in, recall
+from core.memory.library import PROJECT, Library, Source, UserFolders, build_library
+from core.memory.memory import (
+    KNOWLEDGE_PROBLEMS,
+    LOOKED_BACK,
+    SHOWN_PROBLEMS,
+    UNTRUSTED,
+    Memory,
+    Recalled,
+    branch_in,
+    branch_of,
+    folders_along,
+    known_in,
+    recall,
+    summary,
+    with_saved_facts,
+)
+from core.memory.saved_facts import FILE, SavedFacts
 from core.memory.view import View
+from core.pub_sub import Frames
 from core.repository import Repository
-from core.trust.folder_survey import Kind, Piece
+from core.secrets import PLACEHOLDER, Redactor
+from core.store.conversations import ConversationInfo
+from core.stream import EventStream
+from core.trust.folder_survey import Kind, Piece, Survey
+from core.trust.trust_store import TrustPolicy
+from tests.doubles import ScriptedRuntime
+from tests.streams import heard, opened_stream
 
 LATE_IN_NEW_YORK = datetime(2025, 1, 31, 23, 0, tzinfo=timezone(timedelta(hours=-5)))
 
@@ -88,3 +121,347 @@ def test_what_the_agent_no_longer_sees_is_told_again() -> None:
     )
     assert isinstance(answer, RecallObservation)
     assert sorted(one.name for one in answer.microagent_knowledge) == ["AGENTS.md", "a", "b.md"]
+
+
+FIRST = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="hello")
+
+
+class Elsewhere(ScriptedRuntime):
+    """The project is on another machine, whose git says this."""
+
+    workspace_host = "there:22"
+    is_elsewhere = True
+
+    def __init__(self, head: bytes | Exception | None = None) -> None:
+        super().__init__()
+        self.head = head
+        self.allowed: list[str] = []
+
+    async def read_file(self, path: str, max_bytes: int) -> bytes | None:
+        assert path == "/workspace/thing/.git/HEAD"
+        if isinstance(self.head, Exception):
+            raise self.head
+        return self.head
+
+
+class Allowing(ScriptedRuntime):
+    """Notes which folders it may read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed: list[str] = []
+
+    def allow(self, *, host: str = "", folder: str = "") -> None:
+        self.allowed.append(folder)
+
+
+async def marked(found: Recalled) -> Recalled:
+    """Adds a mark, as what the user wants remembered would be."""
+    said = f"{found.conversation_instructions} +" if isinstance(found, RecallObservation) else ""
+    return found.model_copy(update={"conversation_instructions": said}) if said else found
+
+
+def secrets() -> Mapping[str, str]:
+    return {"TOKEN": "for the forge"}
+
+
+def unreadable() -> Mapping[str, str]:
+    raise ConfigurationError("The keyring is locked.")
+
+
+@asynccontextmanager
+async def recollecting(
+    tmp_path: Path,
+    *,
+    runtime: ScriptedRuntime | None = None,
+    mode: str = "ask",
+    repository: str = "",
+    is_known: bool = True,
+    secrets: object = secrets,
+) -> AsyncIterator[tuple[Memory, EventStream, list[tuple[str, str, str]]]]:
+    for name in ("home", "workspace"):
+        (tmp_path / name).mkdir(exist_ok=True, mode=0o700)
+    now, frames = datetime.now(UTC), Frames()
+    async with opened_stream(tmp_path / "store") as stream:
+        memory = Memory(
+            own=UserFolders(tmp_path / "home") if is_known else None,
+            policy=TrustPolicy(tmp_path / "home", lambda: mode),
+            info=ConversationInfo("c", "", str(tmp_path / "workspace"), "m", now, now, 0, repository=repository),
+            runtime=runtime or ScriptedRuntime(),
+            stream=stream,
+            frames=frames,
+            secrets=secrets,  # type: ignore[arg-type]
+            add_facts=marked,
+        )
+        yield memory, stream, heard(frames)
+
+
+async def nothing() -> list[Envelope]:
+    return []
+
+
+async def answered(memory: Memory, stream: EventStream) -> RecallObservation:
+    asked = await stream.append(FIRST, EventSource.USER)
+    await memory.answer(asked, nothing)
+    *_, answer = await stream.read()
+    assert (answer.cause, answer.source) == (asked.id, EventSource.ENVIRONMENT)
+    assert isinstance(answer.event, RecallObservation)
+    return answer.event
+
+
+@pytest.mark.parametrize(("told", "expected"), [(secrets, {"TOKEN": "for the forge"}), (unreadable, {})])
+async def test_without_folders_of_the_users_the_agent_is_told_of_the_place_and_of_secrets(
+    tmp_path: Path, told: object, expected: dict[str, str]
+) -> None:
+    async with recollecting(tmp_path, is_known=False, secrets=told) as (memory, stream, notices):
+        memory.instructions = "Be brief."
+        assert not memory.exists
+        await memory.refresh()
+        found = await answered(memory, stream)
+        assert (found.working_dir, found.custom_secrets_descriptions) == ("/workspace", expected)
+        assert found.conversation_instructions == "Be brief. +"
+        assert (notices, memory.gathered, memory.needs_sandbox) == ([], None, False)
+
+
+async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_state_of_things(tmp_path: Path) -> None:
+    async with recollecting(tmp_path) as (memory, _, notices):
+        folder = tmp_path / "workspace"
+        assert (memory.exists, memory.home) == (True, tmp_path / "home")
+        await memory.refresh()
+        assert notices == []
+        (folder / "AGENTS.md").write_text("Be kind.")
+        agents = folder / ".openhands/microagents"
+        agents.mkdir(parents=True)
+        for n in range(SHOWN_PROBLEMS + 2):
+            (agents / f"{n}.md").write_text("---\nname: [\n---\nx")
+        await memory.look(reports=False)
+        assert notices == []
+        for _ in range(2):
+            await memory.refresh()
+        assert [(level, id) for level, id, _ in notices] == [("info", UNTRUSTED)]
+        assert f"handloom trust give {folder}" in notices[0][2]
+        assert "as it was before" not in notices[0][2]
+        gathered = memory.gathered
+        assert gathered is not None
+        memory._policy.store.approve(gathered.standing.survey.folder, gathered.standing.waiting)
+        await memory.refresh()
+        (_, lines) = notices[1:]
+        assert notices[1] == ("info", UNTRUSTED, "")
+        assert lines[:2] == ("info", KNOWLEDGE_PROBLEMS)
+        assert len(lines[2].splitlines()) == SHOWN_PROBLEMS + 1
+        assert lines[2].endswith("\nand 2 more: /skills")
+        (agents / "0.md").unlink()
+        (agents / "1.md").unlink()
+        await memory.refresh()
+        assert len(notices[-1][2].splitlines()) == SHOWN_PROBLEMS
+        assert "/skills" not in notices[-1][2]
+
+
+async def test_where_nothing_of_projects_counts_nobody_is_asked_for_a_yes(tmp_path: Path) -> None:
+    async with recollecting(tmp_path, mode="never") as (memory, _, notices):
+        (tmp_path / "workspace/AGENTS.md").write_text("Be kind.")
+        await memory.refresh()
+        assert notices == []
+
+
+async def test_the_sandbox_may_read_the_users_skills_where_there_are_some(tmp_path: Path) -> None:
+    runtime = Allowing()
+    async with recollecting(tmp_path, runtime=runtime) as (memory, _, _):
+        memory.allow_skills()
+        assert runtime.allowed == []
+        (tmp_path / "home/skills").mkdir()
+        memory.allow_skills()
+        assert runtime.allowed == [str(tmp_path / "home/skills")]
+    (tmp_path / "other").mkdir()
+    async with recollecting(tmp_path / "other", runtime=runtime, is_known=False) as (memory, _, _):
+        memory.allow_skills()
+        assert len(runtime.allowed) == 1
+
+
+def command(folder: str, *, hidden: bool = False) -> Event:
+    metadata = CmdOutputMetadata(working_dir=folder)
+    return CmdOutputObservation(command="x", content="", hidden=hidden, metadata=metadata)
+
+
+OUTSIDE = command("/elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("events", "along"),
+    [
+        ([], []),
+        ([command("/workspace/a/b")], ["a", "a/b"]),
+        ([command("/workspace")], []),
+        ([command("/workspace/a"), OUTSIDE], []),
+        ([OUTSIDE, command("/workspace/a")], ["a"]),
+        ([command("/workspace/a"), command("/workspace/b", hidden=True)], ["a"]),
+        ([FileReadObservation(content="", path="/workspace/a/b/c.py")], ["a", "a/b"]),
+        ([FileEditObservation(content="", path="/workspace/a/c.py")], ["a"]),
+        ([command("/workspace/a"), ErrorObservation(content="x")], ["a"]),
+        ([CmdOutputObservation(command="x", content="")], []),
+        ([command("/workspace/a"), *([command("/workspace/b", hidden=True)] * (LOOKED_BACK - 1))], ["a"]),
+    ],
+)
+async def test_it_looks_along_the_way_to_where_the_agent_worked_last(
+    tmp_path: Path, events: list[Event], along: list[str]
+) -> None:
+    async with recollecting(tmp_path) as (memory, stream, _):
+        for event in events:
+            await stream.append(event, EventSource.AGENT)
+        await memory.look()
+        assert list(memory.along) == along
+
+
+REPOSITORY = "https://forge.example/us/thing"
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [
+        (b"ref: refs/heads/trunk\n", "trunk"),
+        (None, ""),
+        (RuntimeUnavailableError("Gone."), ""),
+        (UsageError("It is longer."), ""),
+    ],
+)
+async def test_the_branch_of_a_project_elsewhere_is_asked_of_its_machine(
+    tmp_path: Path, head: bytes | Exception | None, branch: str
+) -> None:
+    async with recollecting(tmp_path, runtime=Elsewhere(head), repository=REPOSITORY, is_known=False) as (
+        memory, stream, _,
+    ):  # fmt: skip
+        found = await answered(memory, stream)
+        assert (found.repo_name, found.repo_directory, found.repo_branch) == ("thing", "/workspace/thing", branch)
+        assert memory.needs_sandbox
+
+
+@pytest.mark.parametrize(("repository", "below"), [("", ""), (REPOSITORY, "thing")])
+async def test_a_project_here_is_the_workspace_or_the_repository_in_it(
+    tmp_path: Path, repository: str, below: str
+) -> None:
+    async with recollecting(tmp_path, repository=repository) as (memory, stream, _):
+        folder = tmp_path / "workspace" / below
+        git = folder / ".git"
+        git.mkdir(parents=True)
+        (git / "HEAD").write_text("ref: refs/heads/trunk\n")
+        assert (memory.folder, memory.needs_sandbox) == (str(folder), bool(repository))
+        assert memory.sandbox_folder == str(Path("/workspace") / below)
+        assert (await answered(memory, stream)).repo_branch == ("trunk" if repository else "")
+
+
+def piece(kind: Kind, n: int) -> Piece:
+    return Piece(kind, f"{n}", "text")
+
+
+@pytest.mark.parametrize(
+    ("kinds", "said"),
+    [
+        ([], "nothing"),
+        ([Kind.INSTRUCTIONS], "instructions"),
+        ([Kind.INSTRUCTIONS] * 2, "2 files with instructions"),
+        ([Kind.SKILL, Kind.HOOKS, Kind.MCP, Kind.AGENT], "a skill, an agent, hooks, MCP servers"),
+        ([Kind.SKILL] * 3 + [Kind.AGENT] * 2, "3 skills, 2 agents"),
+    ],
+)
+def test_what_was_found_is_summed_up_for_people(kinds: list[Kind], said: str) -> None:
+    found = summary(Survey("/w", tuple(piece(kind, n) for n, kind in enumerate(kinds))))
+    assert found == said
+
+
+@pytest.mark.parametrize(
+    ("place", "folders"),
+    [
+        ("/w", []),
+        ("/w/", []),
+        ("/w/a", ["a"]),
+        ("/w/a/b/c", ["a", "a/b", "a/b/c"]),
+        ("/w/a//b/./c/..", ["a", "a/b"]),
+        ("/wide/a", []),
+        ("/other", []),
+        ("", []),
+    ],
+)
+def test_the_folders_along_the_way_to_a_place(place: str, folders: list[str]) -> None:
+    assert folders_along("/w", place) == folders
+
+
+@pytest.mark.parametrize(
+    ("head", "branch"),
+    [
+        (b"ref: refs/heads/main\n", "main"),
+        (b"ref: refs/heads/a/b", "a/b"),
+        (b"ref: refs/tags/v1\n", ""),
+        (b"0123abc\n", ""),
+        (b"ref: refs/heads/\x1b[31m", ""),
+        (b"", ""),
+    ],
+)
+def test_the_branch_that_a_head_names(tmp_path: Path, head: bytes, branch: str) -> None:
+    assert branch_in(head) == branch
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").write_bytes(head)
+    assert branch_of(str(tmp_path)) == branch
+
+
+def test_a_folder_without_git_or_with_a_trap_for_it_has_no_branch(tmp_path: Path) -> None:
+    assert branch_of(str(tmp_path)) == ""
+    assert branch_of(str(tmp_path / "gone")) == ""
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".git/HEAD").symlink_to("/etc/hostname")
+    assert branch_of(str(tmp_path)) == ""
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeUnavailableError("Gone."), ""),
+        (TimeoutError(), "there:22 answered too slowly; the files of the project that were read before are used."),
+        (OSError(28, "No space left on device"), "{folder}: No space left on device"),
+    ],
+)
+async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_known_of_it_counts(
+    tmp_path: Path, error: Exception, told: str
+) -> None:
+    class Unreachable(Elsewhere):
+        async def list_folder(self, path: str) -> list[str]:
+            raise error
+
+    async with recollecting(tmp_path, runtime=Unreachable()) as (memory, _, notices):
+        (tmp_path / "home/AGENTS.md").write_text("Answer in rhymes.")
+        Path(memory.folder).mkdir(parents=True)
+        gathered = await memory.look()
+        problems = told.format(folder=memory.folder)
+        assert "\n".join(gathered.problems) == problems
+        assert [text for _, id, text in notices if id == KNOWLEDGE_PROBLEMS] == [problems] * bool(problems)
+        assert not gathered.library.is_empty
+        assert Path(memory.folder).is_relative_to(tmp_path / "home")
+
+
+# -- what the user wants remembered ------------------------------------------------------------------------------------
+
+FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation_instructions="Be short.")
+
+
+async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
+    redactor = Redactor(["tk-Qv7Zr9xLm2Pw"])
+    assert await with_saved_facts(FOUND, tmp_path, "/w", redactor) == FOUND
+    SavedFacts(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
+    SavedFacts(tmp_path, {}).add("of another folder", "/other")
+    found = await with_saved_facts(FOUND, tmp_path, "/w", redactor)
+    assert isinstance(found, RecallObservation)
+    first, *lines = found.conversation_instructions.split("\n")
+    assert (first, lines[-1]) == ("Be short.", f"- use make with {PLACEHOLDER}")
+    assert "of another folder" not in found.conversation_instructions
+    assert found == FOUND.model_copy(update={"conversation_instructions": found.conversation_instructions})
+    bare = await with_saved_facts(FOUND.model_copy(update={"conversation_instructions": ""}), tmp_path, "/w", redactor)
+    assert isinstance(bare, RecallObservation)
+    assert bare.conversation_instructions == "\n".join(lines)
+
+
+async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
+    SavedFacts(tmp_path, {}).add("use make", "/w")
+    later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
+    assert await with_saved_facts(later, tmp_path, "/w", Redactor()) == later
+    assert await with_saved_facts(NullObservation(), tmp_path, "/w", Redactor()) == NullObservation()
+    (tmp_path / FILE).write_text("broken", "utf-8")
+    assert await with_saved_facts(FOUND, tmp_path, "/w", Redactor()) == FOUND
