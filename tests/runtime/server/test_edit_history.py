@@ -69,6 +69,14 @@ def test_popped_step_frees_its_slot(make: Make) -> None:
     assert befores(history, "/a") == [b"new", *(b"%d" % number for number in range(10, 1, -1))]
 
 
+def test_nine_steps_are_kept_beside_a_much_larger_one(make: Make) -> None:
+    history = make()
+    for number in range(12):
+        history.push("/a", b"%d" % number, b"")
+    history.push("/a", noise(100_000), b"")
+    assert befores(history, "/a") == [noise(100_000), *(b"%d" % number for number in range(11, 2, -1))]
+
+
 def test_step_knows_whether_the_file_has_changed_since(make: Make) -> None:
     history = make()
     history.push("/a", b"before", b"after")
