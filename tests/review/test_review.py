@@ -129,7 +129,7 @@ async def test_created_or_deleted_file_has_one_hunk(tmp_path: Path) -> None:
         assert names(await revert(session, "a", {0})) == ["gone", "list", "raw"]
         assert "a" not in read(workspace)
         assert names(await accept(session, "gone", {0})) == ["list", "raw"]
-        with pytest.raises(UsageError, match="Decide upon all of it"):
+        with pytest.raises(UsageError, match="Accept or revert all of it"):
             await revert(session, "raw", {0})
         assert names(await revert(session, "raw")) == ["list"]
 
@@ -145,7 +145,7 @@ async def test_file_too_large_for_hunks_is_reviewed_as_a_whole(tmp_path: Path) -
             assert names(found) == ["big", "fits"]
             assert (await review.hunks(found, "big"), len(await review.hunks(found, "fits") or ())) == (None, 1)
             for decide in (review.accept, review.revert):
-                with pytest.raises(UsageError, match="Decide upon all of it"):
+                with pytest.raises(UsageError, match="Accept or revert all of it"):
                     await decide(found, "big", {0})
                 with pytest.raises(UsageError, match="has not changed"):
                     await decide(found, "other", {0})
@@ -170,7 +170,7 @@ async def test_changes_made_after_the_list_was_shown_stop_the_review(tmp_path: P
 
 async def test_review_needs_a_first_turn(tmp_path: Path) -> None:
     async with conversation(tmp_path, TURNS) as (session, _):
-        with pytest.raises(UsageError, match="Nothing has been kept"):
+        with pytest.raises(UsageError, match="There is no checkpoint"):
             await changes(session)
 
 
