@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.server import shortage_watch
 from runtime.server.shortage_watch import ShortageWatch, _Reserve
 from tests.program import ROOT
 
@@ -41,6 +43,25 @@ async def test_nothing_is_reported_without_a_shortage(tmp_path: Path) -> None:
         assert shortage.take() == ""
     await shortage.aclose()
     assert set(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(("crowded_checks", "rooms_made"), [(11, 0), (12, 1), (23, 1), (24, 2)])
+async def test_room_is_made_after_twelve_checks_in_a_row_without_any(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crowded_checks: int, rooms_made: int
+) -> None:
+    crowded = [False] * crowded_checks
+    made: list[int] = []
+    monkeypatch.setattr(shortage_watch, "POLL_S", 0)
+    monkeypatch.setattr(shortage_watch, "_can_start", lambda wanted: crowded.pop() if crowded else True)
+    shortage = ShortageWatch(str(tmp_path))
+    monkeypatch.setattr(shortage, "_make_room", made.append)
+    with shortage.watched():
+        made.clear()
+        async with asyncio.timeout(30):
+            while crowded:
+                await asyncio.sleep(0)
+    await shortage.aclose()
+    assert made == [1] * rooms_made
 
 
 SCRIPTED = """
