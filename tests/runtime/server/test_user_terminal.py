@@ -109,6 +109,18 @@ async def test_agents_command_continues_during_the_turn(shell: Shell, tmp_path: 
     assert "The command that ran before ended with exit code 0" in observation.metadata.prefix
 
 
+async def test_turn_without_a_key_does_not_interrupt_the_agents_command(shell: Shell, tmp_path: Path) -> None:
+    running = asyncio.create_task(
+        shell.run("echo be''gun; while [ ! -e stop ]; do :; done; echo thr''ough", blocking=True)
+    )
+    await shell.watcher.sees(b"begun\r\n")
+    turn = await take(shell)
+    await running
+    await turn.end()
+    (tmp_path / "stop").touch()
+    assert "through" in (await shell.run("", blocking=True)).content
+
+
 async def test_a_command_of_the_agents_waits_for_the_end_of_the_turn(shell: Shell) -> None:
     turn = await take(shell)
     waiting = asyncio.create_task(shell.run("echo mine"))
