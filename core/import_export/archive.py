@@ -35,7 +35,7 @@ from core.import_export.bounded_json import MAX_VALUE_BYTES, Fault
 from core.import_export.exporter import ExportContext, Page
 from core.import_export.imported_conversation import (
     MAX_TITLE_CHARS,
-    EventOrder,
+    EnvelopeBuilder,
     Imported,
     JsonObject,
     storable_text,
@@ -129,31 +129,31 @@ def is_archive(tree: Tree) -> bool:
     return DESCRIPTION in tree.names()
 
 
-def from_archive(tree: Tree, order: EventOrder) -> Imported:
+def from_archive(tree: Tree, builder: EnvelopeBuilder) -> Imported:
     """The conversation in an archive. Raises Fault."""
     about = _description(tree)
     facts = _object(about, "conversation")
     digests = _object(about, "sha256")
     _check_members(tree.names(), digests)
-    events = list(_events(tree, digests, facts, order))
-    envelopes = order.envelopes(events)
+    events = list(_events(tree, digests, facts, builder))
+    envelopes = builder.envelopes(events)
     blobs = dict(_blobs(tree, digests))
-    recorded = list(_recorded(tree, digests, len(envelopes), order))
+    recorded = list(_recorded(tree, digests, len(envelopes), builder))
     _check_counts(_object(about, "counts"), len(envelopes), len(blobs), len(recorded))
-    missing = order.references - blobs.keys() - order.blobs.keys()
+    missing = builder.references - blobs.keys() - builder.blobs.keys()
     if missing:
-        order.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
-    redact = order.redactor.redact_text
+        builder.warnings.append(f"Pictures that are not in the archive: {len(missing)}.")
+    redact = builder.redactor.redact_text
     return Imported(
         format="archive",
         title=redact(storable_text(_text(facts, "title")))[:MAX_TITLE_CHARS],
         workspace=redact(storable_text(_text(facts, "workspace"))),
         model=storable_text(_text(facts, "model")),
-        created_at=min(_time(facts.get("created_at"), DESCRIPTION), order.now),
+        created_at=min(_time(facts.get("created_at"), DESCRIPTION), builder.now),
         envelopes=envelopes,
-        blobs=[*{**blobs, **order.blobs}.values()],
+        blobs=[*{**blobs, **builder.blobs}.values()],
         recorded=recorded,
-        warnings=order.warnings,
+        warnings=builder.warnings,
     )
 
 
@@ -187,8 +187,8 @@ def _check_members(names: list[str], digests: JsonObject) -> None:
             raise Fault("archives of version 1 have no such file", ascii(name[:80]), _DAMAGED)
 
 
-def _events(tree: Tree, digests: JsonObject, facts: JsonObject, order: EventOrder) -> Iterator[Any]:
-    for number, event in _lines(tree, EVENTS, digests, order):
+def _events(tree: Tree, digests: JsonObject, facts: JsonObject, builder: EnvelopeBuilder) -> Iterator[Any]:
+    for number, event in _lines(tree, EVENTS, digests, builder):
         if not isinstance(event, dict):
             raise Fault("it is not a JSON object", f"{EVENTS}, line {number}", _DAMAGED)
         if isinstance(facts.get("id"), str) and event.get("conversation_id") == facts["id"]:
@@ -196,14 +196,14 @@ def _events(tree: Tree, digests: JsonObject, facts: JsonObject, order: EventOrde
         yield event
 
 
-def _lines(tree: Tree, name: str, digests: JsonObject, order: EventOrder) -> Iterator[tuple[int, Any]]:
+def _lines(tree: Tree, name: str, digests: JsonObject, builder: EnvelopeBuilder) -> Iterator[tuple[int, Any]]:
     """The JSON values of a member's lines with their numbers. Checks the digest after the last line."""
     if name not in digests:
         return
     digest = hashlib.sha256()
     size, most = 0, 2 * MAX_EVENTS_BYTES  # the form with derived fields is longer than the imported one, and has to fit
     for number, line in enumerate(tree.lines(name, MAX_VALUE_BYTES), 1):
-        order.check()
+        builder.check()
         digest.update(line)
         size += len(line)
         try:
@@ -237,11 +237,11 @@ def _blobs(tree: Tree, digests: JsonObject) -> Iterator[tuple[str, Blob]]:
         yield digest, Blob(BlobRef(TYPES[kind], width, height, len(data), digest), data)
 
 
-def _recorded(tree: Tree, digests: JsonObject, events: int, order: EventOrder) -> Iterator[RecordedFrame]:
+def _recorded(tree: Tree, digests: JsonObject, events: int, builder: EnvelopeBuilder) -> Iterator[RecordedFrame]:
     reached = -1
-    for number, line in _lines(tree, RECORDINGS, digests, order):
+    for number, line in _lines(tree, RECORDINGS, digests, builder):
         try:
-            frame = _frame(line, order.redactor)
+            frame = _frame(line, builder.redactor)
         except (ValueError, TypeError, KeyError, binascii.Error) as error:
             raise Fault("it is not a terminal recording", f"{RECORDINGS}, line {number}", _DAMAGED) from error
         if not reached <= frame.after < events:

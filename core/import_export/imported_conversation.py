@@ -177,7 +177,7 @@ _WARNINGS = {
 
 
 @dataclass
-class EventOrder:
+class EnvelopeBuilder:
     """Makes envelopes of V0 forms. Use it once: `envelopes`, then `blobs` and `warnings`."""
 
     conversation_id: str

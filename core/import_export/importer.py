@@ -18,7 +18,7 @@ from typing import BinaryIO
 from core.errors import ImportRefusedError
 from core.import_export import archive, v0_format
 from core.import_export.bounded_json import Fault
-from core.import_export.imported_conversation import EventOrder, Imported, storable_text
+from core.import_export.imported_conversation import EnvelopeBuilder, Imported, storable_text
 from core.import_export.untrusted_files import Archive, Folder, Tree, opened, read_file
 from core.secrets import Redactor
 from core.store.conversations import IMPORT, NewConversation
@@ -48,10 +48,10 @@ def read(
 
     `check` is called for each event and raises to cancel. Blocks. Raises ImportRefusedError.
     """
-    order = EventOrder(conversation_id, now or datetime.now(UTC), redactor or Redactor(), check)
+    builder = EnvelopeBuilder(conversation_id, now or datetime.now(UTC), redactor or Redactor(), check)
     try:
         with opened(path) as source:
-            return _from_tree(source, order) if isinstance(source, Folder) else _from_file(source, order)
+            return _from_tree(source, builder) if isinstance(source, Folder) else _from_file(source, builder)
     except OSError as error:
         why = f"it cannot be read ({error.strerror}); check the disk that it is on"
         raise ImportRefusedError(f"{path.name} was not imported: {why}, and try again.") from error
@@ -63,29 +63,29 @@ def read(
         ) from fault
 
 
-def _from_file(file: BinaryIO, order: EventOrder) -> Imported:
+def _from_file(file: BinaryIO, builder: EnvelopeBuilder) -> Imported:
     head = file.read(_HEAD_BYTES)
     file.seek(0)
     if head.startswith(_ZIP):
-        return _from_tree(Archive(file), order)
+        return _from_tree(Archive(file), builder)
     for mark, what in _PACKED.items():
         if head.startswith(mark):
             raise Fault(f"it is {what}, which cannot be imported", hint="unpack it")
     if head[_TAR_AT : _TAR_AT + len(_TAR_MARK)] == _TAR_MARK:
         raise Fault("it is a tar archive, which cannot be imported", hint="unpack it")
-    return v0_format.from_trajectory(read_file(file), order)
+    return v0_format.from_trajectory(read_file(file), builder)
 
 
-def _from_tree(tree: Tree, order: EventOrder) -> Imported:
+def _from_tree(tree: Tree, builder: EnvelopeBuilder) -> Imported:
     if archive.is_archive(tree):
-        return archive.from_archive(tree, order)
+        return archive.from_archive(tree, builder)
     files = v0_format.event_files(tree)
     if files is None:
         raise Fault(
             "it contains no events of a conversation",
             hint="give a folder that contains `events/0.json` or `events/event-00000-....json`, or a trajectory",
         )
-    return v0_format.from_folder(tree, files, order)
+    return v0_format.from_folder(tree, files, builder)
 
 
 class _Stopped(Exception):

@@ -27,7 +27,7 @@ from core.import_export.exporter import ExportContext, Page
 from core.import_export.imported_conversation import (
     KEY,
     MAX_TITLE_CHARS,
-    EventOrder,
+    EnvelopeBuilder,
     Imported,
     JsonObject,
     imported_field,
@@ -61,17 +61,17 @@ class EventFiles(NamedTuple):
     has_duplicates: bool
 
 
-def from_trajectory(data: bytes, order: EventOrder) -> Imported:
+def from_trajectory(data: bytes, builder: EnvelopeBuilder) -> Imported:
     """The conversation in a trajectory file. Raises Fault."""
     events = []
     for value in bounded_json.values(data):
-        order.check()
+        builder.check()
         events.append(value)
     del data  # the values already take several times as much memory
-    return from_events(events, order)
+    return from_events(events, builder)
 
 
-def from_events(events: Sequence[Any], order: EventOrder, metadata: JsonObject | None = None) -> Imported:
+def from_events(events: Sequence[Any], builder: EnvelopeBuilder, metadata: JsonObject | None = None) -> Imported:
     """The conversation of events of either vocabulary, with the metadata of their folder. Raises Fault."""
     is_sdk = bool(events) and all(map(sdk_import.is_sdk_event, events))
     format = "openhands-sdk" if is_sdk else "openhands"
@@ -80,21 +80,21 @@ def from_events(events: Sequence[Any], order: EventOrder, metadata: JsonObject |
         about["conversation_id"] = id
         events = [{key: value for key, value in event.items() if key != "conversation_id"} for event in events]
     if is_sdk:
-        envelopes = order.envelopes(sdk_import.as_v0(events), events, about)
+        envelopes = builder.envelopes(sdk_import.as_v0(events), events, about)
         if sdk_import.has_branches(events):
-            order.warnings.append("The conversation has branches; the events of all of them were imported.")
+            builder.warnings.append("The conversation has branches; the events of all of them were imported.")
     else:
-        envelopes = order.envelopes(events, about=about)
+        envelopes = builder.envelopes(events, about=about)
     metadata = metadata or {}
     return Imported(
         format=format,
-        title=order.redactor.redact_text(_title(metadata)),
-        workspace=order.redactor.redact_text(_workspace(metadata)),
+        title=builder.redactor.redact_text(_title(metadata)),
+        workspace=builder.redactor.redact_text(_workspace(metadata)),
         model=_model(metadata, events),
-        created_at=_created_at(metadata, order) or envelopes[0].timestamp,
+        created_at=_created_at(metadata, builder) or envelopes[0].timestamp,
         envelopes=envelopes,
-        blobs=list(order.blobs.values()),
-        warnings=order.warnings,
+        blobs=list(builder.blobs.values()),
+        warnings=builder.warnings,
     )
 
 
@@ -129,11 +129,11 @@ def event_files(tree: Tree) -> EventFiles | None:
     return None
 
 
-def from_folder(tree: Tree, files: EventFiles, order: EventOrder) -> Imported:
+def from_folder(tree: Tree, files: EventFiles, builder: EnvelopeBuilder) -> Imported:
     """The conversation in a folder of event files. Raises Fault with the name of the bad file."""
     events, size = [], 0
     for name in files.names:
-        order.check()
+        builder.check()
         event, event_bytes = _read(tree, name)
         events.append(event)
         size += event_bytes
@@ -146,23 +146,23 @@ def from_folder(tree: Tree, files: EventFiles, order: EventOrder) -> Imported:
     if metadata is not None and not isinstance(metadata, dict):
         raise Fault("it is not a JSON object", metadata_name)
     if files.has_gap:
-        order.warnings.append("Some event files are missing.")
+        builder.warnings.append("Some event files are missing.")
     if files.has_duplicates:
-        order.warnings.append("Two files have the same number; both events are kept.")
+        builder.warnings.append("Two files have the same number; both events are kept.")
     if files.others:
         shown = ", ".join(files.others[:_SHOWN_NAMES])
         more = f" and {len(files.others) - _SHOWN_NAMES} more" if len(files.others) > _SHOWN_NAMES else ""
-        order.warnings.append(f"Files that are not events were left out: {shown}{more}.")
+        builder.warnings.append(f"Files that are not events were left out: {shown}{more}.")
     if files.format == "openhands":
-        _check_numbers(events, files, order)
-    return from_events(events, order, metadata)
+        _check_numbers(events, files, builder)
+    return from_events(events, builder, metadata)
 
 
-def _check_numbers(events: Sequence[Any], files: EventFiles, order: EventOrder) -> None:
+def _check_numbers(events: Sequence[Any], files: EventFiles, builder: EnvelopeBuilder) -> None:
     for name, event in zip(files.names, events, strict=True):
         number = int(name.rpartition("/")[2].removesuffix(".json"))
         if isinstance(event, dict) and event.get("id") != number:
-            order.warnings.append(f"{name} contains an event with another number.")
+            builder.warnings.append(f"{name} contains an event with another number.")
             return
 
 
@@ -202,9 +202,9 @@ def _model(metadata: JsonObject, events: Sequence[Any]) -> str:
     return ""
 
 
-def _created_at(metadata: JsonObject, order: EventOrder) -> datetime | None:
+def _created_at(metadata: JsonObject, builder: EnvelopeBuilder) -> datetime | None:
     try:
-        return min(utc(str(metadata.get("created_at"))), order.now)
+        return min(utc(str(metadata.get("created_at"))), builder.now)
     except (ValueError, OverflowError):
         return None
 
