@@ -30,7 +30,7 @@ def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_pa
     assert same.status == 0, same.err
     lines = same.lines
     assert lines[0] == "   1 ≈ same except for expected differences: Running command: cat given; date"
-    assert lines[1].startswith("       But for: times")
+    assert lines[1].startswith("       Except for: times")
     assert lines[2] == "   2 ✓ same: Running command: ls /nowhere"
     assert lines[3] == "1 same, 1 same except for expected differences."
     assert "a copy of the workspace as it was at the beginning" in same.err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from core.events import (
     envelope_to_dict,
 )
 from core.import_export.importer import read
-from core.store.event_rows import StoredEvents, event_row, unpack
+from core.store.event_rows import MIN_COMPRESSED_CHARS, StoredEvents, event_row, pack, unpack
 from tests.import_export.files import EVENTS, SDK_EVENTS, sdk_folder, trajectory
 
 AT = datetime(2026, 11, 21, 9, 30, tzinfo=UTC)
@@ -32,6 +33,8 @@ EVENTS_OF_ALL_SORTS: tuple[Event, ...] = (
     AgentStateChangedObservation(agent_state=AgentState.FINISHED),
     MessageAction(content="long " * 1000),
 )
+BYTES_OF_ALL_SORTS = "".join(map(chr, range(128))) * 12 + "".join(map(chr, range(128, 2048)))
+"""Characters whose UTF-8 has all bytes about as often, so that it cannot be compressed."""
 
 
 def envelopes() -> list[Envelope]:
@@ -86,3 +89,22 @@ def test_imported_rows_have_the_stored_form(of_the_sdk: bool, tmp_path: Path) ->
     for row, envelope in zip(stored.rows, stored, strict=True):
         assert json.loads(unpack(row[-1])) == envelope_to_dict(envelope, derived=False)
         assert row[:-1] == event_row(7, 1, envelope)[1:-1]
+
+
+@pytest.mark.parametrize(
+    ("body", "is_packed"),
+    [
+        ("x" * (MIN_COMPRESSED_CHARS - 1), False),
+        ("x" * MIN_COMPRESSED_CHARS, True),
+        (
+            "".join(
+                map(chr, random.Random(1).choices([*range(128)] * 12 + [*range(128, 2048)], k=MIN_COMPRESSED_CHARS))
+            ),
+            False,
+        ),
+    ],
+    ids=["short", "long", "not compressible"],
+)
+def test_long_bodies_are_compressed_if_that_saves_space(body: str, is_packed: bool) -> None:
+    assert isinstance(pack(body), bytes) is is_packed
+    assert unpack(pack(body)) == body

@@ -1,4 +1,4 @@
-"""The export command on the screen: a format, a file that is not overwritten unasked, and secrets shown first."""
+"""Exporting on the screen: format, file, and the dialog about possible secrets, in which no letter exports anything."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from core.import_export.exporter import FORMATS
+from core.settings.screen_settings import ScreenSettings
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from tests.import_export.conversations import BEGAN_AT, ORDINARY, home_with
@@ -86,10 +87,8 @@ async def test_secrets_are_shown_before_anything_is_written(
     async with home_with(tmp_path, leaking()) as home, running(manager=manager_of(home)) as it:
         await to_file(it, file)
         await until(it.pilot, lambda: isinstance(it.app.screen, FindingsScreen))
-        await it.pilot.pause()
-        shown = it.screen_text()
-        assert "a GitHub token" in shown
-        assert SECRET not in shown
+        await until(it.pilot, lambda: "a GitHub token" in it.screen_text())
+        assert SECRET not in it.screen_text()
         assert not file.exists()
         await it.press(*keys)
         await until(it.pilot, lambda: it.shows_the_workspace)
@@ -128,3 +127,31 @@ def test_a_name_is_suggested_that_is_not_taken(tmp_path: Path, monkeypatch: pyte
 
 def test_screen_and_command_line_describe_formats_alike() -> None:
     assert descriptions() == {name: row.about for name, row in FORMATS.items()}
+
+
+@pytest.mark.parametrize(
+    ("keys", "answer"),
+    [
+        (["enter"], None),
+        (["2", "enter"], "redact"),
+        (["down", "down", "enter"], "keep"),
+        (["3", "escape"], None),
+        ([*"mwyk", "enter"], None),
+    ],
+)
+async def test_only_the_selected_row_exports(keys: list[str], answer: str | None) -> None:
+    async with running() as it:
+        answers: list[str | None] = []
+        await it.app.push_screen(FindingsScreen(["A key"]), answers.append)
+        await it.press(*keys[:-1])
+        assert answers == []
+        await it.press(keys[-1])
+        assert answers == [answer]
+
+
+async def test_keys_are_ignored_in_the_first_moments() -> None:
+    async with running(screen=ScreenSettings()) as it:
+        answers: list[str | None] = []
+        await it.app.push_screen(FindingsScreen(["A key"]), answers.append)
+        await it.press("2", "enter", "enter")
+        assert answers == []

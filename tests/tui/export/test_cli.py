@@ -1,4 +1,4 @@
-"""`handloom export` as people and scripts use it: what leaves, what is said, and what is refused."""
+"""`handloom export` on the command line: what is exported, reported and refused."""
 
 from __future__ import annotations
 
