@@ -88,11 +88,12 @@ async def test_damaged_index_is_reported_and_does_not_prevent_deleting(tmp_path:
 
 async def test_a_snapshot_that_does_not_match_its_log_is_deleted(tmp_path: Path) -> None:
     await written(tmp_path, "one")
-    change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', '{}')")
+    change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', 'text that is deleted')")
     damages = find_damage(tmp_path / "handloom.db")
     assert [damage.part for damage in damages] == [Part.SNAPSHOTS]
     assert repair(tmp_path, damages, NOW).saved_as is None
     assert find_damage(tmp_path / "handloom.db") == []
+    assert b"text that is deleted" not in b"".join(file.read_bytes() for file in tmp_path.glob("handloom.db*"))
 
 
 async def test_deleted_data_is_not_recovered(tmp_path: Path) -> None:
