@@ -15,13 +15,54 @@ COLLECTORS = {
     "tui": {"cli", "workspace"},
 }
 FOUNDATIONS = {
-    "core": {"events", "llm", "secrets", "store", "trust", "security", "memory", "controller", "agent"},
+    "core": {"agent", "controller", "events", "llm", "memory", "secrets", "security", "settings", "store", "trust"},
     "tui": {"cli", "dialogs", "find", "shortcuts", "terminal_io", "workspace"},
 }
 EXCEPTIONS = {
-    "core": {},
-    "tui": {},
+    "core": {
+        ("acp", "delegation"): "another agent has its own conversation, so it is a delegate",
+        ("hooks", "sandbox"): "hooks run in the sandbox, but not as actions",
+        ("replay", "undo"): "a replay shows turns that were undone as such",
+        ("rerun", "actions"): "outputs are compared as they were captured",
+        ("rerun", "conversations"): "a rerun is a conversation without a model",
+        ("rerun", "session"): "a rerun is a conversation without a model",
+        ("review", "checkpoints"): "the changes are those between two checkpoints",
+        ("review", "undo"): "a change can be taken back",
+        ("sandbox", "actions"): "the output of the setup is captured as that of actions",
+        ("undo", "checkpoints"): "files are restored from checkpoints",
+        ("undo", "review"): "undo and review exclude each other while files change",
+        ("user_control", "actions"): "the output of the user's commands is captured as that of actions",
+    },
+    "tui": {
+        ("acp", "approval"): "an editor shows the same questions",
+        ("acp", "memory"): "an editor shows the same notes about compaction",
+        ("acp", "prompt"): "an editor has the same slash commands and attachments",
+        ("approval", "chat"): "the question shows the edit as the chat does",
+        ("approval", "models"): "one answer after a halt chooses another model",
+        ("approval", "plan"): "a plan waits for approval",
+        ("chat", "approval"): "the chat says why an action was asked about",
+        ("jump", "browser"): "labels are drawn on the links of a page",
+        ("memory", "trust"): "instructions of a folder need trust",
+        ("palette", "settings"): "settings are found in the palette",
+        ("prompt", "approval"): "keys on an empty prompt answer the question",
+        ("prompt", "chat"): "the prompt scrolls the chat",
+        ("prompt", "trust"): "the first message may need trust in the folder",
+        ("replay", "trust"): "following a conversation may need trust in its folder",
+        ("rerun", "events"): "the comparison shows events as trees",
+        ("screen_reader", "approval"): "the same questions as lines",
+        ("screen_reader", "memory"): "the same notes about compaction as lines",
+        ("sessions", "delegation"): "delegates are listed below their conversation",
+        ("sessions", "events"): "a hit of the search is opened in the event log",
+        ("sessions", "export"): "what can be done with a conversation of the list",
+        ("sessions", "replay"): "what can be done with a conversation of the list",
+        ("sessions", "rerun"): "what can be done with a conversation of the list",
+        ("statistics", "sessions"): "conversations are named as in the list",
+        ("undo", "chat"): "an undo goes back to the turn that is selected in the chat",
+        ("undo", "plan"): "an edited plan is asked about again after an undo",
+        ("undo", "replay"): "a fork begins at the event that a replay shows",
+    },
 }
+"""Which feature may import which other, and why."""
 
 
 def feature_of(name: str, known: dict[str, Module]) -> str:

@@ -35,7 +35,7 @@ from core.trust.trust_store import TrustState
 from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_trials
 from tests.tui.workspace.running_app import Running, running
 from tui.agents.screen import ReadFirstScreen
-from tui.approval.view import AnswerRow
+from tui.dialogs.answer_list import AnswerRow
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.dialogs.dialog import SureScreen
 from tui.dialogs.key_guard import GUARD_S

@@ -9,20 +9,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from tui.approval.answer_list import (
-    HALTED,
-    Asked,
-    Effect,
-    QuestionList,
-    Row,
-    action_list,
-    can_permit,
-    halt_list,
-    plan_list,
-    scope_list,
-)
+from tui.approval.answers import HALTED, Asked, action_list, can_permit, halt_list, plan_list, scope_list
 from tui.approval.view import QuestionView
 from tui.commands import keyed
+from tui.dialogs.answer_list import Effect, QuestionList, Row
 from tui.dialogs.line_input import LineScreen
 from tui.i18n import _
 from tui.models.commands import choose_model

@@ -21,7 +21,8 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from tui.approval.answer_list import DIGITS, MOVES, Asked, QuestionList, Row
+from tui.approval.answers import Asked
+from tui.dialogs.answer_list import DIGITS, MOVES, AnswerRow, QuestionList, Row
 from tui.dialogs.key_guard import GUARD_S, KeyGuard, LastKey
 from tui.i18n import _
 from tui.shortcuts.command import keyed
@@ -40,7 +41,6 @@ TEXT_WITHIN_S = 1.0
 """A character that follows digits within this time makes them text, such as "2 files"."""
 TOO_EARLY = _("The question has just appeared, so the key was ignored. Read it, then press the key again.")
 BLANK = _("The prompt contained only spaces, which were removed. Press Enter again to choose the highlighted answer.")
-HIGHLIGHT, NO_HIGHLIGHT = "❯", " "
 Styles = Callable[[], Mapping[str, "Style"]]
 
 
@@ -71,41 +71,6 @@ class DiffBody(Static):
 
 def _joined(line: Sequence[Segment]) -> Text:
     return Text.assemble(*((segment.text, segment.style or "") for segment in line), end="")
-
-
-class AnswerRow(Static):
-    """One row of the list. A click highlights it and never chooses it."""
-
-    class Clicked(Message):
-        """The row was clicked."""
-
-        def __init__(self, at: int) -> None:
-            super().__init__()
-            self.at = at
-
-    def __init__(self, at: int, row: Row) -> None:
-        super().__init__()
-        self._at, self._row = at, row
-
-    def show(self, *, highlighted: bool, marked: bool = True) -> None:
-        """Draw the row. The highlight has no mark while Enter would not choose it."""
-        self.set_class(highlighted, "-at")
-        mark = HIGHLIGHT if highlighted and marked else NO_HIGHLIGHT
-        self.update(Content(f"{mark} {self._at + 1} {self._row.text}"))
-
-    def on_resize(self) -> None:
-        """Scroll to the row if it has the highlight."""
-        if self.has_class("-at"):
-            self.come_into_sight()
-
-    def come_into_sight(self) -> None:
-        """Scroll the list to this row, or to its first line if the row is too high."""
-        if isinstance(self.parent, VerticalScroll):  # a row of a list that was left has no parent
-            self.scroll_visible(animate=False, top=self.size.height >= self.parent.size.height)
-
-    def on_click(self) -> None:
-        """Highlight this row."""
-        self.post_message(self.Clicked(self._at))
 
 
 class QuestionView(Vertical):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, cast
 from textual import events
 from textual.screen import ModalScreen, ScreenResultType
 
-from tui.approval.answer_list import DIGITS, Effect, QuestionList, Row
-from tui.approval.view import AnswerRow
+from tui.dialogs.answer_list import DIGITS, AnswerRow, Effect, QuestionList, Row
 from tui.dialogs.key_guard import KeyGuard
 
 if TYPE_CHECKING:

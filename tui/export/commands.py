@@ -16,7 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from tui.approval.answer_list import Effect, Row
+from tui.dialogs.answer_list import Effect, Row
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen
 from tui.dialogs.line_input import LineScreen

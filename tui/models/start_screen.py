@@ -16,7 +16,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from tui.approval.answer_list import DIGITS
+from tui.dialogs.answer_list import DIGITS
 from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.line_input import Field
 from tui.i18n import _

@@ -10,8 +10,7 @@ from tui.i18n import _
 from tui.replay.replay_start import open_replay, replay_to, take_over
 from tui.shortcuts.command import Command, Group, Scope, keyed
 from tui.terminal_io.sanitizer import sanitize_line
-from tui.undo.fork import fork_from
-from tui.workspace.conversation_start import show_conversation
+from tui.workspace.conversation_start import fork_from, show_conversation
 
 if TYPE_CHECKING:
     from tui.replay.replay_tab import ReplayTab

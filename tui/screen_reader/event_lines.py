@@ -36,7 +36,7 @@ from core.events import (
     SystemMessageAction,
     TaskTrackingAction,
 )
-from tui.approval.answer_list import WAYS
+from tui.approval.answers import WAYS
 from tui.i18n import _
 from tui.memory.memory_text import condensed
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours

@@ -10,8 +10,7 @@ from tui.export.commands import export_conversation
 from tui.i18n import _
 from tui.replay.replay_start import open_replay
 from tui.shortcuts.command import Command, Group
-from tui.undo.fork import fork_from
-from tui.workspace.conversation_start import show_conversation
+from tui.workspace.conversation_start import fork_from, show_conversation
 
 if TYPE_CHECKING:
     from core.store.conversations import ConversationInfo

@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.approval.answer_list import DIGITS
+from tui.dialogs.answer_list import DIGITS
 from tui.dialogs.choice_dialog import SENDS, GuardedScreen
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line

@@ -9,7 +9,7 @@ from tui.plan.commands import look_for_plan
 from tui.replay.commands import fork_here
 from tui.shortcuts.command import Command, Group, keyed
 from tui.terminal_io.sanitizer import sanitize_line
-from tui.undo.fork import fork_from
+from tui.workspace.conversation_start import fork_from
 
 if TYPE_CHECKING:
     from core.events import UndoObservation

@@ -1,4 +1,4 @@
-"""Starts and opens conversations: the first one, new ones, and stored ones."""
+"""Starts and opens conversations: the first one, new ones, stored ones and forks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tui.i18n import _
 from tui.models.commands import pick_model
 from tui.replay.replay_start import follow
 from tui.shortcuts.command import keyed
+from tui.terminal_io.sanitizer import sanitize_line
 from tui.trust.commands import ask_trust
 
 if TYPE_CHECKING:
@@ -121,3 +122,25 @@ async def show_conversation(app: Context, conversation_id: str) -> None:
         await follow(app, conversation_id)
     else:
         await app.tabs.add(session)
+
+
+async def fork_from(app: Context, conversation_id: str, event_id: int) -> None:
+    """Ask with which files, then show a fork of any conversation, from this event on, in a new tab."""
+    from tui.dialogs.dialog import Choice, ChoiceScreen
+
+    assert app.manager is not None
+    choices = [
+        Choice("copy", _("A copy of the files at that point"), _("without .git and what it ignores")),
+        Choice("same", _("The same folder"), _("both conversations work in it")),
+    ]
+    title = _("Fork from event {id}: with which files?").format(id=event_id)
+    chosen = await app.push_screen_wait(ChoiceScreen(title, choices))
+    if chosen is None:
+        return
+    session = await app.manager.fork(conversation_id, event_id, copy_files=chosen == "copy")
+    await app.tabs.add(session)
+    folder = sanitize_line(session.info.workspace, 200)
+    if chosen == "copy":
+        app.report(_("The fork works in its own copy of the files: {folder}").format(folder=folder))
+    else:
+        app.flash(_("The fork works in {folder}, like the original.").format(folder=folder))

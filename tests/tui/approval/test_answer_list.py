@@ -13,19 +13,10 @@ from core.security.patterns import parse_all
 from core.security.suggested_rules import Reach
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.workspace.running_app import Running, running, until
-from tui.approval.answer_list import (
-    WAYS,
-    Asked,
-    Effect,
-    QuestionList,
-    Row,
-    action_list,
-    halt_list,
-    plan_list,
-    scope_list,
-)
+from tui.approval.answers import WAYS, Asked, action_list, halt_list, plan_list, scope_list
 from tui.approval.question import Question
 from tui.approval.view import QuestionView
+from tui.dialogs.answer_list import Effect, QuestionList, Row
 from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
 from tui.dialogs.line_input import LineScreen
 

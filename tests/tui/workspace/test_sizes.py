@@ -9,7 +9,7 @@ import pytest
 from core.events import AgentState, CmdRunAction, Judged
 from tests.campaign.keystrokes import KINDS
 from tests.tui.workspace.running_app import Running, running
-from tui.approval.view import AnswerRow
+from tui.dialogs.answer_list import AnswerRow
 from tui.workspace.layout import Arrangement, arrange
 
 ALL = frozenset({"chat", "events", "terminal"})

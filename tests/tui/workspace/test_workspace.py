@@ -23,7 +23,7 @@ from core.store.conversations import ConversationInfo
 from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.app import HandloomApp
-from tui.approval.answer_list import WAYS
+from tui.approval.answers import WAYS
 from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen

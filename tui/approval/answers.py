@@ -1,101 +1,25 @@
-"""The list of answers to a question: its rows, the highlighted one, and what each row does.
+"""The answers to an action that waits, to a halt and to a plan.
 
-Pure. Letters are never answers, because they belong to the prompt. Arrows and digits move the highlight, and only Enter
-on an empty prompt chooses a row (`tui.approval.view`). Invariants: every row works, a row that stores something shows
-what it stores, and if an action is risky or not understood, the highlight does not start on a row that allows it.
+Pure. Only Enter on an empty prompt chooses a row (`tui.approval.view`). Invariants: every row works, a row that stores
+something shows what it stores, and if an action is risky or not understood, the highlight does not start on a row that
+allows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from enum import Enum, auto
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tui.dialogs.answer_list import Effect, QuestionList, Row
 from tui.i18n import _
 
 if TYPE_CHECKING:
     from core.security.suggested_rules import Reach
     from tui.approval.question import Question
 
-DIGITS = "123456789"
 CUT_CHARACTERS = 40
 """Characters of a pattern in a row that stores nothing yet."""
-MOVES = frozenset({"up", "down", *DIGITS})
-"""The keys that move the highlight."""
-
-
-class Effect(Enum):
-    """The effect of choosing a row."""
-
-    ALLOW = auto()
-    """Run this action, once."""
-    OPEN = auto()
-    """Show the scopes of a permission or denial; nothing is stored."""
-    PERMIT = auto()
-    """Store a permission, then run the action."""
-    FORBID = auto()
-    """Store a denial, then deny the action."""
-    PATTERN = auto()
-    """Change the pattern that the rows above would store."""
-    DENY = auto()
-    """Deny this action; the agent continues."""
-    STOP = auto()
-    """Deny this action and the queued ones; the agent stops."""
-    WAY = auto()
-    """Choose how to continue after a halt."""
-    APPROVE_PLAN = auto()
-    EDIT_PLAN = auto()
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One answer."""
-
-    effect: Effect
-    title: str
-    value: str = ""
-    """The scope of a permission or denial, or the id of a choice after a halt."""
-    stores: str = ""
-    """The pattern that the row stores, if any."""
-    denies: bool = False
-    """Whether OPEN and PATTERN are about denials."""
-
-    @property
-    def text(self) -> str:
-        """The text of the row."""
-        return f"{self.title}: {self.stores}" if self.stores else self.title
-
-
-@dataclass(frozen=True, slots=True)
-class QuestionList:
-    """The rows of a question and the highlighted one."""
-
-    rows: tuple[Row, ...]
-    at: int = 0
-    typed: str = ""
-    """A hint what typing text does."""
-    above: QuestionList | None = None
-    """The list to which Esc returns."""
-
-    @property
-    def row(self) -> Row:
-        """The highlighted row."""
-        return self.rows[self.at]
-
-    def moved(self, key: str) -> QuestionList | None:
-        """The list after a key that moves the highlight; None for other keys."""
-        if key == "up":
-            return replace(self, at=max(0, self.at - 1))
-        if key == "down":
-            return replace(self, at=min(len(self.rows) - 1, self.at + 1))
-        if key in DIGITS and int(key) <= len(self.rows):
-            return replace(self, at=int(key) - 1)
-        return None
-
-    def highlighting(self, at: int) -> QuestionList:
-        """The list with the highlight on this row."""
-        return replace(self, at=at)
 
 
 @dataclass(frozen=True, slots=True)
