@@ -18,7 +18,7 @@ FOUNDATIONS = {
     "core": {"agent", "controller", "events", "llm", "memory", "secrets", "security", "settings", "store", "trust"},
     "tui": {"cli", "dialogs", "find", "shortcuts", "terminal_io", "workspace"},
 }
-EXCEPTIONS = {
+EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
     "core": {
         ("acp", "delegation"): "another agent has its own conversation, so it is a delegate",
         ("hooks", "sandbox"): "hooks run in the sandbox, but not as actions",

@@ -77,7 +77,8 @@ async def _trials(folder: Path, seeds: range, facts: Facts) -> None:
             for seed in seeds:
                 await _fault(session, gate, random.Random(seed), f"HANDLOOM_SEED={seed}", facts)
             await check_log(session)
-            label = runtimes.label
+            assert runtimes._pool is not None
+            label = runtimes._pool.label
         check(not _containers(label), f"HANDLOOM_SEED={seeds[0]}: left over: {_containers(label)}")
         spares = list((home / "sandboxes").glob("spare-*"))
         check(not spares, f"HANDLOOM_SEED={seeds[0]}: left over: {spares}")

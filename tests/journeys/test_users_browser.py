@@ -32,9 +32,9 @@ async def until(stage: Stage, is_so: Callable[[], bool]) -> None:
 
 async def letters(stage: Stage, kind: str) -> list[str]:
     """The letters over the first element of a kind."""
-    await until(stage, lambda: any(mark.kind == kind for mark in stage.app.workspace.browser._look.marks))
+    await until(stage, lambda: any(one.kind == kind for one in stage.app.workspace.browser._layout_of_page.elements))
     await stage.pilot.press("f")
-    return next(list(keys) for keys, mark in stage.app.workspace.browser._letters.items() if mark.kind == kind)
+    return next(list(keys) for keys, one in stage.app.workspace.browser._letters.items() if one.kind == kind)
 
 
 async def write(stage: Stage, kind: str, text: str) -> None:
