@@ -102,7 +102,7 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/mcp/test_supervisor.py::test_a_host_that_hangs_is_ended_and_its_servers_come_back",
             "tests/runtime/server/test_lease.py::TestTls::test_clients_without_handshake_do_not_block_others",
             "tests/runtime/test_reconnecting_client.py::TestTheEndOfPatience",
-            "tests/runtime/test_reconnecting_client.py::test_wherever_the_link_breaks",
+            "tests/runtime/test_reconnecting_client.py::test_action_runs_once_wherever_the_link_breaks",
         ),
     ),
     Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),

@@ -164,7 +164,7 @@ class TestPolicyFiles:
         ("text", "line", "what"),
         [
             ('allow = [\n"bash(ls)",\n"bsah(ls)",\n]', 3, "not a pattern"),
-            ('allow = ["*"]\n\ndney = ["*"]', 3, "no list 'dney'"),
+            ('allow = ["*"]\n\ndney = ["*"]', 3, "Unknown list 'dney'"),
             ('allow = ["*"]\ndeny = "bash(x)"', 2, "list of patterns"),
             ('allow = ["*"]\ndeny = [', 2, "Invalid value"),
             ('allow = ["*"\nx', 2, "Unclosed array"),

@@ -45,7 +45,7 @@ def test_a_wrong_setting_is_named_with_its_place(tmp_path: Path, text: str, told
 
 
 def test_a_setting_that_is_put_below_a_value_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="not a section"):
+    with pytest.raises(ConfigurationError, match="both a value and a section"):
         load(tmp_path, {"HANDLOOM__MODEL__NAME": "x", "HANDLOOM_MODEL": "y"}, model__name="z", model="q")
 
 

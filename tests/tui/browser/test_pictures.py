@@ -84,8 +84,8 @@ def bomb(width: int, height: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "no picture"),
-        (b"<svg/>", "no picture"),
+        (b"", "unknown image format"),
+        (b"<svg/>", "unknown image format"),
         (png()[:50], "broken"),
         (bomb(50_000, 50_000), "too many|broken"),
         (bomb(6_000, 6_000), "too many"),

@@ -329,4 +329,4 @@ async def test_queue_says_how_to_take_a_message_back(it: Running) -> None:
     await it.settle()
     text = it.screen_text()
     assert "queued: one" in text
-    assert "queued: two   ctrl+x Q takes it back" in text
+    assert "queued: two   ctrl+x Q removes it" in text
