@@ -29,8 +29,7 @@ from tui.terminal_io.sanitizer import sanitize_line
 
 if TYPE_CHECKING:
     from core.checkpoints.model import FileChange
-    from core.review.hunks import Hunk
-    from core.review.review import Changes, Review
+    from core.review.review import Changes, Hunk, Review
 
 Reviewing = Callable[[], AbstractAsyncContextManager["Review"]]
 """Opens the review of the session for one step; raises UsageError while the agent works."""
