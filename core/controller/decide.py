@@ -15,9 +15,16 @@ from itertools import takewhile
 from typing import Literal
 
 from core.agent.tools.files import only_reads
-from core.controller import context_usage
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
-from core.controller.limits import extend_limit, limit_reached
+from core.controller.limits import (
+    count_event,
+    extend_limit,
+    is_context_full,
+    limit_reached,
+    with_condensation,
+    with_counted_event,
+    with_reported_usage,
+)
 from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, denied_observation, observation_for
 from core.controller.state import Limits, Owed, Pending, Queued, State, begin_undo, finish_undo
 from core.controller.stuck import MAX_STEPS, Step, describe_loop, find_loop
@@ -115,7 +122,7 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = context_usage.with_event(state, _apply(state, envelope), envelope)
+    after = with_counted_event(state, _apply(state, envelope), envelope)
     after = _release(state, _settle(after, envelope), envelope)
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
@@ -145,7 +152,7 @@ def _apply(s: State, env: Envelope) -> State:
         case CondensationRequestAction() if env.source is not EventSource.AGENT:
             return _request_condensation(s, env)
         case CondensationAction() if env.source is not EventSource.AGENT:
-            return context_usage.with_condensation(s, env.event)
+            return with_condensation(s, env.event)
         case LoopRecoveryAction(option=option) if s.halt is not None and s.halt.kind is HaltKind.STUCK:
             state = AgentState.STOPPED if option == 3 else AgentState.AWAITING_USER_INPUT
             s = replace(s, halt=None, recent=(), agent_state=state, reason="", ending=None)
@@ -237,7 +244,7 @@ def _observe(s: State, env: Envelope, observation: Observation) -> State:
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
         recent=(*s.recent, step)[-MAX_STEPS:] if step else s.recent,
-        **context_usage.count_event(s, observation),
+        **count_event(s, observation),
     )
     if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
         spent = add_metrics(s.metrics, observation.llm_metrics)
@@ -263,15 +270,15 @@ def _agent_event(s: State, env: Envelope) -> State:
     """An event of the agent: part of the expected answer, or of a cancelled one."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_total_metrics(s.metrics, event.llm_metrics), **context_usage.count_event(s, event))
+    s = replace(s, metrics=_total_metrics(s.metrics, event.llm_metrics), **count_event(s, event))
     if s.asked is not None and env.cause == s.asked:
         metadata = event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
         s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.resting_state, resting_state=None)
         if isinstance(event, CondensationAction):
-            s = context_usage.with_condensation(s, event)
+            s = with_condensation(s, event)
         else:
-            s = context_usage.with_reported_usage(s, event.llm_metrics)
+            s = with_reported_usage(s, event.llm_metrics)
             cost = (s.metrics.accumulated_cost or 0.0) - before
             s = replace(s, iteration=s.iteration + 1, last_cost=max(cost, 0.0), condensed=False)
     elif s.answer_left == 0 or env.cause != s.answer:
@@ -379,7 +386,7 @@ def _settle(s: State, env: Envelope) -> State:
         return replace(s, agent_state=AgentState.PAUSED, reason=f"The agent {describe_loop(loop)}.", halt=halt)
     if (limit := limit_reached(s, env.timestamp)) is not None:
         return replace(s, agent_state=AgentState.PAUSED, reason=limit.text, halt=Halt(HaltKind.LIMIT, limit.name))
-    if context_usage.is_full(s):
+    if is_context_full(s):
         return replace(s, condensing=True)
     return replace(s, asked=env.id, unread=False, ending=None)
 
