@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from core.acp import ACP_AGENT, connect_agent
-from core.agent.agents import MissingAgent
-from core.agent.registry import AGENTS, AgentKind, Agents
+from core.agent.registry import AGENTS, AgentKind, Agents, MissingAgent
 from core.agent.tool_agent import ToolAgent
 from core.agent.tools import OUR_TOOLS, Tool
 from core.agent.tools.control import RECALL_CONVERSATIONS

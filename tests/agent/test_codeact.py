@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from core.agent.agents import CodeActAgent, no_more_tools
-from core.agent.registry import AGENTS, Agents
+from core.agent.registry import AGENTS, Agents, CodeActAgent
+from core.agent.tool_agent import no_more_tools
 from core.errors import ConfigurationError, ModelError
 from core.events import (
     CmdOutputMetadata,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from core.agent.agent_files import MAX_BYTES, FileAgent
-from core.agent.agents import no_more_tools
 from core.agent.registry import AGENTS, Agents
+from core.agent.tool_agent import no_more_tools
 from core.agent.tools import OUR_TOOLS, Tool
 from core.agent.tools.control import DELEGATE
 from core.errors import ConfigurationError, ConsentError, ModelError
