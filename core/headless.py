@@ -1,6 +1,9 @@
 """One task without a screen: events go to a callback, and the result is an exit status.
 
 The caller asks the user and prints: `ask` answers confirmations, `on_event` gets each event after it is durable.
+
+The command `/compact [what to keep]` is not a message, as on the screen: it does not start the agent, and the model of
+the settings writes the summary. Editors and the screen reader's lines use it, too.
 """
 
 from __future__ import annotations
@@ -12,9 +15,26 @@ from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import HaltKind
 from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
-from core.memory.compaction import compact_argument, last_condensation
 from core.session.agent_session import AgentSession
-from core.stream import EventStreamSubscriber
+from core.store.reader import EventFilter
+from core.stream import EventStream, EventStreamSubscriber
+
+COMPACT = "compact"
+_DONE = EventFilter(kinds=frozenset({"action:condensation"}))
+
+
+def compact_argument(text: str) -> str | None:
+    """What to keep above all, if the text is this command; None if it is a message."""
+    first, *rest = text.strip().split(maxsplit=1) or [""]
+    return None if first != f"/{COMPACT}" else rest[0] if rest else ""
+
+
+async def last_condensation(stream: EventStream, since: int) -> CondensationAction | None:
+    """The newest condensation after an event; None if there is none. Raises StoreError."""
+    for envelope in reversed(await stream.read(after=since, where=_DONE)):
+        if isinstance(envelope.event, CondensationAction):
+            return envelope.event
+    return None
 
 
 async def run_task(

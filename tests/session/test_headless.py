@@ -1,16 +1,19 @@
-"""A task without a screen ends when the agent does."""
+"""A task without a screen ends when the agent does, and the command /compact without a screen condenses."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ExitStatus
-from core.events import Envelope
-from core.headless import run_task
+from core.events import CondensationAction, Envelope, EventSource, NullAction
+from core.headless import compact_argument, last_condensation, run_task
 from core.settings.config import Settings
 from tests.doubles import FINISH, write_script
+from tests.session.test_session import conversation
 from tests.stopped_clock import stopped_clock
 from tests.warm_servers import WarmRuntime
 
@@ -34,3 +37,29 @@ async def test_headless_run_ends_as_soon_as_the_agent_does(tmp_path: Path) -> No
                 session, "go", on_event=note, on_notice=lambda text: None, ask=nobody, interrupted=asyncio.Event()
             )
         assert status is ExitStatus.FINISHED
+
+
+@pytest.mark.parametrize(
+    ("text", "keep"),
+    [
+        ("/compact", ""),
+        (" /compact \n", ""),
+        ("/compact the names  of files", "the names  of files"),
+        ("/compacted", None),
+        ("compact", None),
+        ("please /compact", None),
+        ("", None),
+    ],
+)
+def test_a_wish_says_what_to_keep_and_all_else_is_a_message(text: str, keep: str | None) -> None:
+    assert compact_argument(text) == keep
+
+
+async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        made = [CondensationAction(forgotten_event_ids=[1], summary=s, summary_offset=1) for s in ("first", "second")]
+        first, second = [await session.stream.append(event, EventSource.ENVIRONMENT) for event in made]
+        await session.stream.append(NullAction(), EventSource.ENVIRONMENT)
+        assert await last_condensation(session.stream, first.id - 1) == made[1]
+        assert await last_condensation(session.stream, first.id) == made[1]
+        assert await last_condensation(session.stream, second.id) is None

@@ -21,7 +21,7 @@ from acp.utils import serialize_params
 from core.delegation.delegation import DELEGATES_STATUS
 from core.errors import HandloomError
 from core.events import Action, AgentState, Envelope, Frame, LLMMetrics, Status, TerminalOutput
-from core.memory.compaction import compact_argument, last_condensation
+from core.headless import compact_argument, last_condensation
 from core.security.confirmation import NOT_WANTED, Verdict
 from core.session.agent_session import AgentSession
 from core.stream import EventStreamSubscriber

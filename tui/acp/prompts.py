@@ -38,7 +38,7 @@ from acp.schema import (
 from core.controller.exit_reasons import HaltKind, HaltOption
 from core.controller.state import State
 from core.events import AgentState, Envelope, EventSource, LLMMetrics, MessageAction, TokenUsage
-from core.memory.compaction import COMPACT, compact_argument
+from core.headless import COMPACT, compact_argument
 from core.memory.library import Gathered
 from core.session.agent_session import AgentSession
 from core.store.blobs import BlobRef

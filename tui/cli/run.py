@@ -31,9 +31,8 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.headless import run_task
+from core.headless import compact_argument, run_task
 from core.home import home_folder
-from core.memory.compaction import compact_argument
 from core.memory.library import MAX_INSTRUCTIONS_CHARS
 from core.security.confirmation import TAINT
 from core.settings.config import load
