@@ -37,8 +37,8 @@ def text(words: str) -> list[dict[str, str]]:
 
 async def test_invalid_message_gets_an_error_and_the_next_one_an_answer(handloom: Handloom, tmp_path: Path) -> None:
     garbage: list[tuple[bytes, int, str]] = [
-        (b"\x00\xff\xfe garbage\n", -32700, "no JSON"),
-        (b"[" * 100_000 + b"\n", -32700, "no JSON"),
+        (b"\x00\xff\xfe garbage\n", -32700, "not JSON"),
+        (b"[" * 100_000 + b"\n", -32700, "not JSON"),
         (b"[1, 2]\n", -32600, "one JSON object"),
         (b'"hello"\n', -32600, "one JSON object"),
         (b"{}\n", -32600, "needs a method"),
@@ -93,7 +93,7 @@ async def test_unknown_methods_and_invalid_parameters_are_reported(handloom: Han
 
 async def test_invalid_pictures_and_sounds_are_refused(handloom: Handloom, tmp_path: Path) -> None:
     blocks = {
-        "no base64": {"type": "image", "mimeType": "image/png", "data": "???"},
+        "not valid base64": {"type": "image", "mimeType": "image/png", "data": "???"},
         "not a PNG": {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="},
         "Sound": {"type": "audio", "mimeType": "audio/wav", "data": "aGVsbG8="},
     }

@@ -384,7 +384,7 @@ class TestSessions:
 
     async def test_folder_must_be_absolute_and_exist(self, handloom: Handloom, tmp_path: Path) -> None:
         async with editing(handloom, write_script(tmp_path, [FINISH])) as editor:
-            with pytest.raises(RequestError, match="no absolute path"):
+            with pytest.raises(RequestError, match="not an absolute path"):
                 await editor.connection.new_session(cwd="workspace", mcp_servers=[])
             with pytest.raises(RequestError, match="is not a folder"):
                 await editor.connection.new_session(cwd=str(tmp_path / "nowhere"), mcp_servers=[])

@@ -63,15 +63,15 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Deny and stop the agent": [("reject", "")],
     "Deny this and the queued actions (1), and stop the agent": [("reject", "")],
     "Approve the plan": [("approve_plan", "one")],
-    "Try again": [("take", "retry")],
-    "Extend the limit by the same amount": [("take", "extend")],
-    "Compact the conversation, then try again": [("take", "condense")],
-    "Restart the sandbox": [("take", "restart_sandbox")],
-    "Continue and show the agent the error": [("take", "skip")],
-    "Tell the agent that it is repeating itself": [("take", "tell")],
-    "Remove the loop from the context and wait for me": [("take", "cut_loop")],
-    "Send my last request again": [("take", "resend")],
-    "Stop here and keep the work as it is": [("take", "stop")],
+    "Try again": [("recover", "retry")],
+    "Extend the limit by the same amount": [("recover", "extend")],
+    "Compact the conversation, then try again": [("recover", "condense")],
+    "Restart the sandbox": [("recover", "restart_sandbox")],
+    "Continue and show the agent the error": [("recover", "skip")],
+    "Tell the agent that it is repeating itself": [("recover", "tell")],
+    "Remove the loop from the context and wait for me": [("recover", "cut_loop")],
+    "Send my last request again": [("recover", "resend")],
+    "Stop here and keep the work as it is": [("recover", "stop")],
     ANSWERS[NO]: [("dialog", "False")],
     ANSWERS[YES]: [("dialog", "True")],
     "Do not use it": [("dialog", "False")],
@@ -270,7 +270,7 @@ async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, 
         await _press(it, key)
         came = [wish for wish in it.session.wishes[told:] if wish[0] not in HARMLESS]
         told = len(it.session.wishes)
-        if in_other and key in ("enter", "ctrl+j") and [wish[:2] for wish in came] == [("take", "switch_model")]:
+        if in_other and key in ("enter", "ctrl+j") and [wish[:2] for wish in came] == [("recover", "switch_model")]:
             facts.counts["models chosen in the list"] += 1
             return True
         if came not in allowed(key, text, row, it.clock.now - appeared, in_dialog=in_question):

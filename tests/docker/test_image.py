@@ -113,7 +113,7 @@ class TestBuilding:
             await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, f"N = {n}\n"))
             for n in range(2)
         ]
-        monkeypatch.setattr(builder, "KEPT_S", 0.0)
+        monkeypatch.setattr(builder, "KEEP_REPLACED_S", 0.0)
         container = client.containers.create(second)
         try:
             await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, "N = 2\n"))

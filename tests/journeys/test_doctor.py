@@ -133,7 +133,7 @@ class TestSettings:
         [
             ("demo", Mark.OK, "demo"),
             ("anthropic/claude", Mark.MISSING, "ANTHROPIC_API_KEY is not set"),
-            ("nonsense", Mark.MISSING, "no model's name"),
+            ("nonsense", Mark.MISSING, "is not a model name"),
             ("scripted:/nowhere", Mark.MISSING, "/nowhere"),
             ("", Mark.NOTE, "only demo can be used"),
         ],

@@ -42,7 +42,7 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     terminal.type("/max_iter")
     terminal.wait_for("The most common settings.", gone=True)
     terminal.press("Down", "Enter")
-    terminal.wait_for("Enter writes it")
+    terminal.wait_for("Enter saves")
     terminal.press("C-u")
     terminal.wait_for("empty: 500")  # what a binding does comes later than a letter that is typed behind it
     terminal.type("77")

@@ -179,7 +179,7 @@ def test_a_program_killed_while_the_user_had_the_terminal_says_so_when_it_comes_
         terminal.press("C-j")  # the killed one left the terminal as it was
         terminal.wait_for("sane\n")
         terminal.handloom("--model", f"scripted:{handloom.workspace.parent / 'script.yaml'}", "--resume")
-        terminal.wait_for("Handloom ended while this was under way")
+        terminal.wait_for("Handloom ended while this was running")
         assert YOURS not in terminal.screen
         run(terminal, "go")
         terminal.wait_for("finished", "agent-42")

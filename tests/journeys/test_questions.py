@@ -200,7 +200,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     terminal.type("Reviewer")
     seen.sees("CodeActAgent", gone=True)
     terminal.press("Enter")
-    seen.sees("Do not use it", "Let it work")
+    seen.sees("Do not use it", "Allow this agent")
     terminal.choose(2)
     seen.sees("Do not use it", gone=True)
     seen.sees("2 ◆")
