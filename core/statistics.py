@@ -242,7 +242,7 @@ class Tally:
     def _begin(self, envelope: Envelope, action: Action) -> None:
         self._acted.add(envelope.id)
         self._kinds.setdefault(action.kind, _Kind()).count += 1
-        held = getattr(action, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
+        held = action.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
         self._works[envelope.id] = _Work(action.kind, envelope.timestamp, action.runnable, held)
 
     def _end(self, envelope: Envelope, observation: Observation) -> None:

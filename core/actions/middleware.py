@@ -170,6 +170,6 @@ def _confirmed(event: object) -> Action:
     assert isinstance(event, Action)
     if event.judgement is not None:
         event = event.model_copy(update={"judgement": None})
-    if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION:
+    if event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION:
         return event.model_copy(update={"confirmation_state": ActionConfirmationStatus.CONFIRMED})
     return event

@@ -24,8 +24,6 @@ from core.events import (
     ErrorObservation,
     Event,
     EventSource,
-    FileEditAction,
-    FileReadAction,
     MessageAction,
     Status,
     UndoObservation,
@@ -53,7 +51,7 @@ ENDS = frozenset(
     }
 )
 """States in which a turn ends."""
-_READ_ONLY = (FileReadAction, BrowseURLAction, BrowseInteractiveAction)
+_BROWSER_ACTIONS = (BrowseURLAction, BrowseInteractiveAction)
 
 
 class Turns:
@@ -137,6 +135,4 @@ class Turns:
 
 
 def _may_change_files(event: Event) -> bool:
-    if isinstance(event, FileEditAction):
-        return event.command != "view"
-    return isinstance(event, Action) and not isinstance(event, _READ_ONLY)
+    return isinstance(event, Action) and not event.only_reads and not isinstance(event, _BROWSER_ACTIONS)

@@ -231,7 +231,10 @@ class AgentController:
                 return event
         risk = _RISKS[found.risk]
         judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays, risk=risk)
-        return event.model_copy(update={"confirmation_state": state, "judgement": judged})
+        update: dict[str, object] = {"judgement": judged}
+        if "confirmation_state" in type(event).model_fields:
+            update["confirmation_state"] = state
+        return event.model_copy(update=update)
 
     # -- carrying out actions --------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Literal
 
-from core.agent.tools.files import only_reads
 from core.controller.exit_reasons import LIMIT_PREFIX, MODEL_PREFIX, RUNTIME_UNAVAILABLE, Halt, HaltKind
 from core.controller.limits import (
     count_event,
@@ -287,15 +286,15 @@ def _agent_event(s: State, env: Envelope) -> State:
         return s
     s = replace(s, answer_left=s.answer_left - 1)
     match event:
-        case Action(acts=True) if s.planning and not only_reads(event):
+        case Action(acts=True) if s.planning and not event.only_reads:
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
-        case Action(acts=True) if getattr(event, "confirmation_state", None) is ActionConfirmationStatus.REJECTED:
+        case Action(acts=True) if event.confirmation is ActionConfirmationStatus.REJECTED:
             owed = Owed(env.id, "denied", denial_text(event))
             step = Step(env.id, event, denied_observation(owed.note))
             recent = (*s.recent, step)[-MAX_STEPS:]  # repeated attempts are a loop
             return replace(s, owed=(*s.owed, owed), recent=recent)
         case Action(acts=True):
-            held = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
+            held = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
             return replace(s, queue=(*s.queue, Pending(env.id, event, held)))
         case AgentFinishAction():
             return replace(s, ending=AgentState.FINISHED)
@@ -344,7 +343,7 @@ def _reject(s: State, rejected: int, reason: str) -> State:
     before, behind = s.queue[:at], s.queue[at + 1 :]
     s = replace(s, owed=(*s.owed, Owed(rejected, "rejected", reason)), ending=None)
     if reason:
-        asks = tuple(p if p.id in s.running or only_reads(p.action) else replace(p, held=True) for p in behind)
+        asks = tuple(p if p.id in s.running or p.action.only_reads else replace(p, held=True) for p in behind)
         s = replace(s, queue=(*before, *asks))
         return replace(s, agent_state=AgentState.RUNNING) if rejected == asked else s
     after = AgentState.RUNNING if s.unread or s.running else AgentState.AWAITING_USER_INPUT
@@ -360,7 +359,7 @@ def _drop(s: State, why: Literal["stopped", "behind"] = "stopped") -> State:
 
 def _drop_changes(s: State) -> State:
     """Drop the changes that have not begun; an action that waits for approval is dropped too."""
-    dropped = tuple(p for p in s.queue if p.id not in s.running and not only_reads(p.action))
+    dropped = tuple(p for p in s.queue if p.id not in s.running and not p.action.only_reads)
     owed = tuple(Owed(pending.id, "planned") for pending in dropped)
     s = replace(s, queue=tuple(p for p in s.queue if p not in dropped), owed=s.owed + owed)
     asks = s.agent_state is AgentState.AWAITING_USER_CONFIRMATION

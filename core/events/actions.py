@@ -93,6 +93,10 @@ class AgentThinkAction(Action):
     thought: str = ""
 
     @property
+    def only_reads(self) -> bool:
+        return True
+
+    @property
     def message(self) -> str:
         return f"I am thinking...: {self.thought}"
 
@@ -218,6 +222,10 @@ class TaskTrackingAction(Action):
     command: Literal["view", "plan"] = "view"
     task_list: list[dict[str, JsonValue]] = []
     thought: str = ""
+
+    @property
+    def only_reads(self) -> bool:
+        return True
 
     @property
     def message(self) -> str:

@@ -202,6 +202,22 @@ class Action(Event):
         return self.runnable or self.delegated
 
     @property
+    def only_reads(self) -> bool:
+        """Whether it changes nothing, so that it may run before a plan is approved and needs no checkpoint."""
+        return False
+
+    @property
+    def confirmation(self) -> ActionConfirmationStatus:
+        """Whether the user must approve it: from its field `confirmation_state`, else from its judgement."""
+        stored = getattr(self, "confirmation_state", None)
+        if isinstance(stored, ActionConfirmationStatus):
+            return stored
+        if self.judgement is None:
+            return ActionConfirmationStatus.CONFIRMED
+        asks = self.judgement.verdict == "ask"
+        return ActionConfirmationStatus.AWAITING_CONFIRMATION if asks else ActionConfirmationStatus.REJECTED
+
+    @property
     def thought_text(self) -> str:
         """What the model said with the call; empty if the action has no thought."""
         thought = getattr(self, "thought", "")

@@ -19,6 +19,9 @@ from core.events.base import (
     FileReadSource,
 )
 
+SEARCH_TOOLS = frozenset({"grep", "glob"})
+"""Tools whose commands only read."""
+
 
 class CmdRunAction(Action):
     """A shell command, or input for the one that is running (`is_input`)."""
@@ -38,6 +41,11 @@ class CmdRunAction(Action):
     """Whether the user takes over the terminal; the command is a comment that says so."""
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
+
+    @property
+    def only_reads(self) -> bool:
+        called = self.tool_call_metadata
+        return called is not None and called.function_name in SEARCH_TOOLS and not self.is_input
 
     @property
     def message(self) -> str:
@@ -77,6 +85,10 @@ class FileReadAction(Action):
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     impl_source: FileReadSource = FileReadSource.DEFAULT
     view_range: list[int] | None = None
+
+    @property
+    def only_reads(self) -> bool:
+        return True
 
     @property
     def message(self) -> str:
@@ -123,6 +135,10 @@ class FileEditAction(Action):
     confirmation_state: ActionConfirmationStatus = ActionConfirmationStatus.CONFIRMED
     security_risk: ActionSecurityRisk = ActionSecurityRisk.UNKNOWN
     impl_source: FileEditSource = FileEditSource.OH_ACI
+
+    @property
+    def only_reads(self) -> bool:
+        return self.command == "view"
 
     @property
     def message(self) -> str:

@@ -105,7 +105,7 @@ class Step:
         return self._not_executed_reason()
 
     def _not_executed_reason(self) -> str:
-        status = getattr(self.action, "confirmation_state", None)
+        status = self.action.confirmation
         waits = status is ActionConfirmationStatus.AWAITING_CONFIRMATION and self.result is None
         match self.observation:
             case UserRejectObservation():

@@ -168,11 +168,11 @@ class RerunAgent:
             return MessageAction(content=skip_message(step, why))
         if isinstance(action, AgentFinishAction | AgentRejectAction) and continues:
             return MessageAction(content=getattr(action, "final_thought", "") or action.message)
-        update: dict[str, object] = {"llm_metrics": None}
+        update: dict[str, object] = {"llm_metrics": None, "judgement": None}
         if action.tool_call_metadata is not None:  # one action per step, so that a run can pause after each
             alone = action.tool_call_metadata.model_copy(update={"total_calls_in_response": 1})
             update["tool_call_metadata"] = alone
-        if hasattr(action, "confirmation_state"):
+        if "confirmation_state" in type(action).model_fields:
             update["confirmation_state"] = ActionConfirmationStatus.CONFIRMED
         if isinstance(action, MessageAction):
             update["wait_for_response"] = not continues and not is_last

@@ -122,7 +122,7 @@ async def check(request: Request, *, home: Path, folder: str, user_home: str) ->
         return shell
 
     guard = Guard(
-        home=home, folder=workspace, workspace=lambda: workspace, mode=request.mode, only_reads=lambda action: False,
+        home=home, folder=workspace, workspace=lambda: workspace, mode=request.mode,
         shell=current, user_home=request.home or user_home, rules=request.rules,
     )  # fmt: skip
     judged, checked = list[Judgement](), list[CheckedCommand]()

@@ -70,7 +70,6 @@ class Guard:
         folder: str,
         workspace: Callable[[], str],
         mode: ConfirmMode,
-        only_reads: Callable[[Action], bool],
         notice: Callable[[str], None] = lambda text: None,
         checks: Sequence[Check] = (),
         shell: Callable[[Action], Awaitable[Shell]] | None = None,
@@ -92,7 +91,6 @@ class Guard:
         self.folder = folder
         self._shell = shell
         self._workspace = workspace
-        self._only_reads = only_reads
         self._notice = notice
         self._user_home = user_home or home_of_user()
         self._user_file, self.project_file = home / POLICY, Path(folder) / PROJECT_POLICY
@@ -177,7 +175,7 @@ class Guard:
         for rule in every:
             if rule.verdict is Verdict.DENY and touches(rule.pattern, action, facts, folders):
                 return Judgement(Verdict.DENY, str(rule), facts.reasons)
-        if self.mode is ConfirmMode.PLAN and not self._changes_nothing(action):
+        if self.mode is ConfirmMode.PLAN and not action.only_reads:
             return Judgement(Verdict.DENY, MODE.format(mode=self.mode), (PLANNING,))
         if broken := self._user_policy.broken or self._project_policy.broken or self._permissions_broken:
             return Judgement(Verdict.ASK, "a broken file", (broken,), stays=True)
@@ -232,10 +230,6 @@ class Guard:
         reasons = facts.reasons if risk is facts.risk else (RATED, *facts.reasons)
         return Judgement(Verdict.ASK, rule, reasons, stays=bool(facts.not_understood))
 
-    def _changes_nothing(self, action: Action) -> bool:
-        views = isinstance(action, FileEditAction) and action.command == "view"
-        return views or self._only_reads(action)
-
     def _permissions(self) -> Iterator[Permission]:
         """Every permission that applies here."""
         guard: Guard | None = self
@@ -288,10 +282,7 @@ class Guard:
 
 def guard_for_folder(home: Path, folder: str, user_home: str = "") -> Guard:
     """A guard without a conversation, with the rules and permissions that apply in a folder."""
-    return Guard(
-        home=home, folder=folder, workspace=lambda: folder, mode=ConfirmMode.RISKY, only_reads=lambda action: False,
-        user_home=user_home,
-    )  # fmt: skip
+    return Guard(home=home, folder=folder, workspace=lambda: folder, mode=ConfirmMode.RISKY, user_home=user_home)
 
 
 def _deny_patterns(rules: Sequence[Rule | Permission]) -> frozenset[str]:

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 
 from core.actions.middleware import ActionPipeline, ConversationParts
 from core.actions.table import ActionTable
-from core.agent.tools.files import only_reads
 from core.approval.approval import Approval
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
@@ -137,7 +136,6 @@ class SessionParts:
             folder=info.workspace,
             workspace=lambda: runtime.working_dir,
             mode=confirm,
-            only_reads=only_reads,
             notice=lambda text: frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
             shell=ShellRecord(stream, lambda: runtime.working_dir).before,
             checks=(risk_checks.judge,),

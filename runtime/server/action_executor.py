@@ -75,10 +75,9 @@ class ActionExecutor:
             self._last_used_at = time.monotonic()
 
     async def _execute(self, action: Action, action_id: int, emit: Emit) -> Observation:
-        confirmation = getattr(action, "confirmation_state", ActionConfirmationStatus.CONFIRMED)
-        if not action.runnable or confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION:
+        if not action.runnable or action.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION:
             return NullObservation()
-        if confirmation is ActionConfirmationStatus.REJECTED:
+        if action.confirmation is ActionConfirmationStatus.REJECTED:
             return UserRejectObservation(content=REJECTED)
         handler = self._handlers.get(type(action))
         if handler is None:

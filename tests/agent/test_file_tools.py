@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.agent.tools import OUR_TOOLS, InvalidCall
-from core.agent.tools.files import only_reads
 from core.events import (
     ActionSecurityRisk,
     AgentDelegateAction,
@@ -107,12 +106,12 @@ def test_only_commands_of_these_tools_count_as_reading() -> None:
         metadata = ToolCallMetadata(function_name=name, tool_call_id="a")
         return CmdRunAction(command="grep", tool_call_metadata=metadata, **fields)
 
-    assert only_reads(run("grep"))
-    assert only_reads(FileReadAction(path="/a"))
+    assert run("grep").only_reads
+    assert FileReadAction(path="/a").only_reads
     for action in (run("execute_bash"), run("grep", is_input=True), CmdRunAction(command="grep")):
-        assert not only_reads(action)
-    assert not only_reads(FileEditAction(path="/a"))
-    assert not only_reads(AgentDelegateAction(agent="CodeActAgent"))
+        assert not action.only_reads
+    assert not FileEditAction(path="/a").only_reads
+    assert not AgentDelegateAction(agent="CodeActAgent").only_reads
 
 
 def test_view_reads_a_file() -> None:

@@ -28,7 +28,7 @@ def test_tool_schemas_match_those_of_v0() -> None:
         name: (sorted(schema["properties"]), sorted(schema["required"]))
         for name, schema in ((tool.name, tool.schema()["function"]["parameters"]) for tool in CODEACT_TOOLS)
     }
-    assert shape == {
+    of_v0 = {
         "execute_bash": (["command", "is_input", "security_risk", "timeout"], ["command", "security_risk"]),
         "execute_ipython_cell": (["code", "security_risk"], ["code", "security_risk"]),
         "browser": (["code", "security_risk"], ["code", "security_risk"]),
@@ -50,6 +50,7 @@ def test_tool_schemas_match_those_of_v0() -> None:
             ["command", "path", "security_risk"],
         ),
     }
+    assert {name: shape[name] for name in of_v0} == of_v0
 
 
 @pytest.mark.parametrize("tool", CODEACT_TOOLS, ids=lambda tool: tool.name)

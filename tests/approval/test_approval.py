@@ -410,9 +410,7 @@ class Alone:
 async def alone(tmp_path: Path, *events: Event, origin: str = "") -> AsyncIterator[Alone]:
     """After a log of these events was loaded; the settings ask about everything."""
     now, answers = datetime.now(UTC), list[tuple[AgentState, int | None, str]]()
-    guard = Guard(
-        home=tmp_path, folder="/work", workspace=lambda: "/work", mode=ConfirmMode.ALWAYS, only_reads=lambda _: False
-    )
+    guard = Guard(home=tmp_path, folder="/work", workspace=lambda: "/work", mode=ConfirmMode.ALWAYS)
 
     async with opened_stream(tmp_path / "store") as stream:
 

@@ -51,6 +51,16 @@ def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Pa
     assert shown.status == 0, shown.err
 
 
+def test_its_action_waits_for_approval_even_without_a_field_for_it(site: Path, tmp_path: Path) -> None:
+    handloom = handloom_with(site, tmp_path, "clock")
+    model = write_script(tmp_path, [SCRIPT[0], {"expect": "No user is available to confirm", **FINISH}])
+    done = handloom("run", "?", "--model", model, "--json", "--confirm", "always")
+    assert done.status == 0, done.err
+    (asked,) = [event for event in done.events if event.get("action") == "tell_time"]
+    assert "confirmation_state" not in asked["args"]
+    assert [event for event in done.events if event.get("observation") == "time"] == []
+
+
 def test_its_agent_can_be_chosen_and_has_its_own_prompt_and_tools(site: Path, tmp_path: Path) -> None:
     handloom = handloom_with(site, tmp_path, "clock")
     listed = handloom("agents")

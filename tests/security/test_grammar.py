@@ -161,7 +161,7 @@ async def test_failing_judgement_asks_with_its_error(tmp_path: Path) -> None:
         raise ValueError("embedded null byte")
 
     guard = Guard(home=tmp_path, folder=WORKSPACE, workspace=lambda: WORKSPACE, mode=ConfirmMode.RISKY,
-                  only_reads=lambda action: False, shell=broken)  # type: ignore[arg-type]  # fmt: skip
+                  shell=broken)  # type: ignore[arg-type]  # fmt: skip
     judged = await guard.judge(CmdRunAction(command="ls"))
     assert (judged.verdict, judged.reasons) == (
         Verdict.ASK,
@@ -170,7 +170,6 @@ async def test_failing_judgement_asks_with_its_error(tmp_path: Path) -> None:
 
 
 async def test_a_nul_in_the_path_of_a_file_asks(tmp_path: Path) -> None:
-    guard = Guard(home=tmp_path, folder=str(tmp_path), workspace=lambda: str(tmp_path), mode=ConfirmMode.RISKY,
-                  only_reads=lambda action: False)  # fmt: skip
+    guard = Guard(home=tmp_path, folder=str(tmp_path), workspace=lambda: str(tmp_path), mode=ConfirmMode.RISKY)
     judged = await guard.judge(FileReadAction(path="/a\0b"))
     assert judged.verdict is Verdict.ASK

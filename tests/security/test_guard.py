@@ -49,7 +49,7 @@ def make_guard(
     (tmp_path / "home" / "policy.toml").write_text(policy, "utf-8")
     return Guard(
         home=tmp_path / "home", folder=str(tmp_path / "project"), workspace=lambda: "/w", mode=mode,
-        only_reads=lambda action: isinstance(action, FileReadAction), notice=notice, checks=checks, shell=shell,
+        notice=notice, checks=checks, shell=shell,
         user_home="/h",
     )  # fmt: skip
 
@@ -334,7 +334,7 @@ async def test_guard_with_given_rules_reads_no_files(tmp_path: Path) -> None:
     (tmp_path / "policy.toml").write_text('deny = ["bash(ls)"]')
     assert (await guard_for_folder(tmp_path, "/w", "/h").judge(LS)).verdict is DENY
     free = Guard(
-        home=tmp_path, folder="/w", workspace=lambda: "/w", mode=ConfirmMode.RISKY, only_reads=lambda action: False,
+        home=tmp_path, folder="/w", workspace=lambda: "/w", mode=ConfirmMode.RISKY,
         rules=(),
     )  # fmt: skip
     assert (await free.judge(LS)).verdict is ALLOW

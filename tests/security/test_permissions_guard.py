@@ -34,7 +34,6 @@ def guard_in(tmp_path: Path, mode: ConfirmMode = ConfirmMode.ALWAYS, notices: li
         folder=str(project),
         workspace=lambda: str(project),
         mode=mode,
-        only_reads=lambda action: isinstance(action, FileReadAction),
         notice=told,
         user_home="/nowhere/home",
     )

@@ -161,8 +161,7 @@ class EventTranslator:
                 return [*self._message(event.thought, envelope), *([plan(tasks)] if command == "plan" else [])]
             case Action() if event.acts:
                 self._calls[envelope.id] = event
-                state = getattr(event, "confirmation_state", None)
-                is_waiting = state is ActionConfirmationStatus.AWAITING_CONFIRMATION
+                is_waiting = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
                 call = start_call(envelope, self.paths, is_waiting=is_waiting)
                 return [*self._message(event.thought_text, envelope), call]
             case Observation():

@@ -33,7 +33,7 @@ def asker(action: Action) -> str:
     """The rule, mode or check that asks about a waiting action; empty if it was not stored."""
     if action.judgement is not None:
         return action.judgement.rule
-    held = getattr(action, "confirmation_state", None) is not ActionConfirmationStatus.CONFIRMED
+    held = action.confirmation is not ActionConfirmationStatus.CONFIRMED
     return "" if held else "behind"
 
 

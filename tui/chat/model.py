@@ -333,7 +333,7 @@ class ChatModel(PaneModel):
 
     def _call(self, event: Action, event_id: int) -> None:
         self._say(event.thought_text)
-        awaits = getattr(event, "confirmation_state", None) is ActionConfirmationStatus.AWAITING_CONFIRMATION
+        awaits = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
         mark = Mark.AWAITING if awaits else Mark.RUNNING
         title = call_title(event)
         if (block := self._orphans.pop(event_id, None)) is not None:

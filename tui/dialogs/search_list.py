@@ -117,7 +117,9 @@ class Finder(ModalScreen[str | None]):
         self.show(keep=False)
 
     def show(self, keep: bool = True) -> None:
-        """Fill the list; `keep` leaves the highlight on its row."""
+        """Fill the list; `keep` leaves the highlight on its row. Does nothing while the screen is being removed."""
+        if not self.display:
+            return
         found = self.query_one(Clickable)
         before = found.highlighted_option.id if keep and found.highlighted_option else None
         rows = self.rows(self.query_one("#find", Input).value.strip())

@@ -287,7 +287,7 @@ class RerunScreen(ModalScreen[None]):
         self._show()
 
     def sync(self) -> None:
-        if not self.is_mounted:
+        if not (self.is_mounted and self.display):  # not displayed while it is being removed
             return
         self.actions.sync()
         self._show()

@@ -314,7 +314,10 @@ class SettingsScreen(ModalScreen[str]):
             work = self._ways.reset(setting.name) if value is None else self._ways.change(setting.name, value)
             self._settings = list(await work)
         except HandloomError as error:
-            self._show_message(str(error), wrong=True)
+            if self.display:
+                self._show_message(str(error), wrong=True)
+            return
+        if not self.display:  # closed while it was saved
             return
         self._stop_editing()
         self._list()

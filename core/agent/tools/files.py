@@ -11,15 +11,12 @@ import shlex
 
 from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, parameters_of, risk_of
 from core.events import (
-    Action,
     ActionSecurityRisk,
-    AgentThinkAction,
     CmdRunAction,
     FileEditAction,
     FileEditSource,
     FileReadAction,
     FileReadSource,
-    TaskTrackingAction,
 )
 
 VIEW_RANGE = "For view: first and last line, counted from 1; -1 is the last line of the file."
@@ -86,15 +83,6 @@ LINE_CHARS = 400
 MAX_CHARS = 2_000
 """The limit of one argument."""
 TIMEOUT_S = 60.0
-_COMMANDS = frozenset({"grep", "glob"})
-
-
-def only_reads(action: Action) -> bool:
-    """Return whether an action only reads, thinks or updates the plan."""
-    if isinstance(action, CmdRunAction):
-        metadata = action.tool_call_metadata
-        return metadata is not None and metadata.function_name in _COMMANDS and not action.is_input
-    return isinstance(action, FileReadAction | AgentThinkAction | TaskTrackingAction)
 
 
 def _quoted(arguments: Arguments, name: str, default: str = "") -> str:

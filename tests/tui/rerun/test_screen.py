@@ -220,3 +220,13 @@ async def test_focus_moves_to_the_replay_when_a_waiting_run_is_closed(tmp_path: 
         await until(pilot, lambda: app.tabs.current is not None and app.tabs.current.is_replay)
         await until(pilot, lambda: app.workspace.question is None)
         await until(pilot, lambda: app.focused is app.workspace.transport)
+
+
+async def test_a_change_while_the_screen_is_being_removed_is_not_drawn(tmp_path: Path) -> None:
+    async with workspace(tmp_path) as (app, pilot, _):
+        screen = await run_again(app, pilot)
+        removed = screen.dismiss()
+        screen.remove_children()
+        screen.sync()
+        await removed
+        await until(pilot, lambda: app.screen is app.workspace)
