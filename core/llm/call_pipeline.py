@@ -13,7 +13,7 @@ from typing import Protocol
 from core.llm.cassette import RecordCalls
 from core.llm.inline_images import InlineImages
 from core.llm.prompted_tools import PromptedTools
-from core.llm.router import Router
+from core.llm.router import Router, capabilities_of
 from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
 
@@ -54,6 +54,15 @@ class CallPipeline:
 
     async def _ask(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
         return await self.model.complete(request, on_frame, cause)
+
+    async def reads_images(self) -> bool:
+        """Whether the model, or the one that its router asks instead, gets images.
+
+        The first call may wait seconds until litellm is loaded. Raises ModelError.
+        """
+        if any(isinstance(step, Router) and step.has_vision_model for step in self.steps):
+            return True
+        return (await capabilities_of(self.model)).vision is True
 
     async def aclose(self) -> None:
         """Close the model and the helpers of its router."""

@@ -99,12 +99,17 @@ class Router:
         for llm in self._helpers.all():
             await llm.aclose()
 
+    @property
+    def has_vision_model(self) -> bool:
+        """Whether another model is asked when a message has an image and the chosen model does not read images."""
+        return self._helpers.vision is not None
+
     async def _route(self, request: LLMRequest, chars: int) -> tuple[LLM, str]:
         """Return the model to call, and the status message if it is not the chosen one."""
         vision, large = self._helpers.vision, self._helpers.large
-        if vision is not None and _has_pictures(request) and not (await _capabilities(self._chosen)).vision:
+        if vision is not None and _has_pictures(request) and not (await capabilities_of(self._chosen)).vision:
             return vision, status_messages.NO_PICTURES.format(model=self._chosen.name, other=vision.name)
-        window = (await _capabilities(self._chosen)).context_window if large is not None else None
+        window = (await capabilities_of(self._chosen)).context_window if large is not None else None
         if large is not None and window and chars / self._chars_per_token > window * FULL:
             return large, status_messages.NO_ROOM.format(model=self._chosen.name, other=large.name)
         return self._chosen, ""
@@ -170,7 +175,7 @@ def helpers_of(name: str, settings: CallSettings, create: Callable[[str], LLM]) 
     )
 
 
-async def _capabilities(llm: LLM) -> Capabilities:
+async def capabilities_of(llm: LLM) -> Capabilities:
     """Return what is known about a model; one that plays a file supports images and has no limit."""
     return await llm.capabilities() if isinstance(llm, HostedLLM) else Capabilities(vision=True)
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from core.errors import ModelError, UsageError
 from core.llm.call_pipeline import CallPipeline
 from core.llm.inline_images import InlineImages, ReadBlob
 from core.llm.prompted_tools import PromptedTools
 from core.protocols import LLM, Agent
 from core.session.conversation_record import ConversationRecord
+
+NO_IMAGES = (
+    "The message was not sent: {model} is not known to read images. Choose another model, remove the image, or set "
+    'llm.vision to "yes" if the model reads images.'
+)
 
 
 class ActiveModel:
@@ -48,6 +54,15 @@ class ActiveModel:
         self.make_agent()
         await self._record.set_model(name)
         await old.aclose()
+
+    async def check_images(self) -> None:
+        """Raise UsageError if the model is not known to read images: it would only be told that there was one."""
+        try:
+            reads_images = await CallPipeline(self._llm).reads_images()
+        except ModelError:
+            return  # the call says why
+        if not reads_images:
+            raise UsageError(NO_IMAGES.format(model=self.name))
 
     async def reopen(self) -> None:
         """Make the same model again after `aclose`. Raises ConfigurationError."""

@@ -174,10 +174,12 @@ class AgentSession(SessionParts):
     async def send(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
         """Send a message to the agent; it is stored when this returns. Resumes a suspended conversation.
 
-        Pictures are `data:` URLs; `context` is added to the text for the model alone. Raises StoreError, and as
-        `Suspension.awake`; then nothing was sent.
+        Pictures are `data:` URLs; `context` is added to the text for the model alone. Raises StoreError, UsageError if
+        the model does not read images, and as `Suspension.awake`; then nothing was sent.
         """
         async with self.suspension.awake():
+            if image_urls:
+                await self.active_model.check_images()
             context += PLANNING_NOTE * (self.guard.mode is ConfirmMode.PLAN)
             message = MessageAction(content=text, image_urls=list(image_urls) or None, context=context)
             envelope = await self.stream.append(message, EventSource.USER)
@@ -189,6 +191,9 @@ class AgentSession(SessionParts):
     async def queue(self, text: str, image_urls: Sequence[str] = (), context: str = "") -> Envelope:
         """As `send`, but the agent reads it once it rests. Raises as `send`; then it is not queued."""
         pictures = list(image_urls) or None
+        if pictures:
+            async with self.suspension.awake():
+                await self.active_model.check_images()
         return await self.add(MessageAction(content=text, image_urls=pictures, context=context, queued=True))
 
     async def unqueue(self, message_id: int) -> None:

@@ -192,3 +192,11 @@ def test_a_model_without_helpers_is_itself_and_a_helper_that_cannot_be_had_is_to
     assert [model.name for model in helpers.all()] == ["v/v", "l/l", "b/y"]
     with pytest.raises(ConfigurationError, match=r"The fallback of a/x cannot be used\. b/none needs a key\."):
         helpers_of("a/x", LLMSettings(fallbacks=("b/none",)), make)
+
+
+@pytest.mark.parametrize(("vision", "reads"), [(True, True), (False, False), (None, False)])
+async def test_images_go_to_models_that_are_known_to_read_them(vision: bool | None, reads: bool) -> None:
+    model = Known(Model("m"), Capabilities(vision=vision))
+    assert await CallPipeline(model).reads_images() is reads
+    other = Router(model, Helpers(vision=Model("seer")))
+    assert await CallPipeline(model, other).reads_images()

@@ -31,6 +31,7 @@ from core.events import (
     UndoAction,
     UndoObservation,
 )
+from core.llm.model_catalogue import Capabilities
 from core.protocols import LLM
 from core.sandbox_types import Say, silently
 from core.security.confirmation import ConfirmMode
@@ -43,6 +44,7 @@ from core.store.database import sqlite3
 from core.stream import EventStreamSubscriber
 from tests.delegation.test_delegation import DELEGATE, has_child, parent
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.llm.test_router import Known, Model
 from tests.session.test_session import FREE, conversation, of_type, send_and_settle
 from tests.streams import heard
 
@@ -175,6 +177,15 @@ async def test_nothing_starts_after_a_pause_until_resume(tmp_path: Path) -> None
             await session.settled()
         assert session.state.agent_state is AgentState.FINISHED
         assert len(of_type(await session.stream.read(), CmdRunAction)) == 2
+
+
+async def test_images_are_refused_before_they_are_sent_to_a_model_that_does_not_read_them(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        session.active_model._llm = Known(Model("openai/small"), Capabilities(vision=False))
+        for send in (session.send, session.queue):
+            with pytest.raises(UsageError, match="not sent: openai/small is not known to read images"):
+                await send("look", ["data:image/png;base64,AAAA"])
+        assert of_type(await session.stream.read(), MessageAction) == []
 
 
 async def test_queued_message_is_sent_with_its_pictures_and_context(tmp_path: Path) -> None:
