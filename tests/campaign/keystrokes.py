@@ -34,7 +34,7 @@ from core.trust.folder_survey import Kind, Piece, Survey
 from core.trust.trust_store import TrustState
 from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_trials
 from tests.tui.workspace.running_app import Running, running
-from tui.agents.screen import ReadFirstScreen
+from tui.agents.commands import ReadFirstScreen
 from tui.dialogs.answer_list import AnswerRow
 from tui.dialogs.choice_dialog import AnswersScreen
 from tui.dialogs.dialog import SureScreen

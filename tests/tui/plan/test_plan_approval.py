@@ -17,13 +17,13 @@ from tests.agent.test_agent_files import PLAN, REVIEWER, TASKS, WORK, managing
 from tests.doubles import write_script
 from tests.tui.undo.test_undo import Shown
 from tests.tui.workspace.running_app import until
-from tui.agents.screen import ReadFirstScreen
+from tui.agents.commands import ReadFirstScreen
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.dialogs.dialog import ChoiceScreen
 from tui.dialogs.key_guard import GUARD_S
-from tui.plan.model import PlanModel, Task, plan_text, tasks_of
 from tui.plan.screen import PlanScreen
+from tui.plan.model import PlanModel, Task, plan_text, tasks_of
 from tui.trust.screen import TrustScreen
 
 TURNS = [*PLAN, *WORK]
