@@ -7,7 +7,7 @@ import pytest
 from core.events import CmdRunAction
 from tests.tui.workspace.running_app import Running, running
 from tui.browser.page_elements import LETTERS
-from tui.jump.screen import JumpScreen
+from tui.jump.commands import JumpScreen
 
 pytestmark = pytest.mark.every_frame
 
