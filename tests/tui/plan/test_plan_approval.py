@@ -22,7 +22,7 @@ from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.dialogs.dialog import ChoiceScreen
 from tui.dialogs.key_guard import GUARD_S
-from tui.plan.screen import PlanScreen
+from tui.plan.commands import PlanScreen
 from tui.plan.model import PlanModel, Task, plan_text, tasks_of
 from tui.trust.screen import TrustScreen
 
