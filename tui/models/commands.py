@@ -1,16 +1,159 @@
-"""The model of a conversation: chosen from all that can be used."""
+"""The model of a conversation, chosen with what is known of each: context window, prices, whether it sees pictures.
+
+The models that can be used are listed at once, those of servers on this machine a moment later; the
+tables of all that there are come from the model host, seconds later the first time. Recently used ones come first, then
+the providers whose key is in the environment. What is not known is a dash. Any typed name can be chosen too, because
+no table is complete.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import set_cell_size
+
+from tui.dialogs.search_list import Finder, Row, elided, ranked
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
+from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.footer import tokens
 
 if TYPE_CHECKING:
+    from core.llm.model_catalogue import KnownModel
+    from core.llm.registry import ModelOffer
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
+
+RECENT = 5
+COMPACT_BELOW = 100
+"""Columns of the screen below which the figures are said in fewer cells."""
+UNKNOWN = "—"
+NAME_CELLS = 72
+
+
+class ModelPicker(Finder):
+    """Choose a model; answers with its name."""
+
+    TITLE_TEXT = _("Model")
+    PLACEHOLDER = _("Type to narrow down, or PROVIDER/NAME · prices per million tokens")
+
+    def __init__(
+        self,
+        offers: Sequence[ModelOffer],
+        recent: Sequence[str],
+        load: Callable[[], Awaitable[Sequence[KnownModel]]],
+        current: str = "",
+        look: Callable[[], Awaitable[Sequence[KnownModel]]] | None = None,
+    ) -> None:
+        """`load` has the tables, `look` what is near: the user's own models, and those of this machine."""
+        super().__init__()
+        self._recent = list(dict.fromkeys(name for name in recent if name))[:RECENT]
+        self._load, self._look, self._current = load, look, current
+        self._usable = [
+            Row(offer.name, _name(offer.name), _name(_(offer.label))) for offer in offers if offer.is_complete
+        ]
+        self._known: dict[str, Row] = {}
+        self._compact: dict[str, str] = {}
+        """The figures for screens on which the names leave little room."""
+        self._groups: list[tuple[Row, list[Row]]] = []
+        self._state = _("Loading the list of models …")
+
+    def on_mount(self) -> None:
+        """What can be used is there; the tables are on their way."""
+        super().on_mount()
+        self.run_worker(self._fill())
+
+    async def _fill(self) -> None:
+        near = await self._look() if self._look is not None else ()
+        self._take(near)
+        self.show()
+        models = await self._load()
+        self._take([*near, *models])
+        missing = _("The list of models could not be loaded. Type the name of the one you want.")
+        self._state = "" if models else missing
+        self.show()
+
+    def _take(self, models: Sequence[KnownModel]) -> None:
+        self._known = {model.name: _row(model) for model in models}
+        self._compact = {model.name: compact_figures(model) for model in models}
+        self._groups = _grouped(models, self._known)
+
+    def rows(self, query: str) -> Sequence[Row]:
+        """Recent, usable, and the rest by provider; a name that no row has can be chosen as it was typed."""
+        rows = self._rows(query)
+        if self.size.width >= COMPACT_BELOW:
+            return rows
+        return [row._replace(right=self._compact.get(row.key, row.right)) for row in rows]
+
+    def _rows(self, query: str) -> Sequence[Row]:
+        recent = [self._row(name) for name in self._recent]
+        usable = [self._known.get(row.key, row) for row in self._usable if row.key not in self._recent]
+        above = {row.key for row in (*recent, *usable)}
+        if query:
+            listed = (row for heading, rows in self._groups for row in rows if row.key not in above)
+            found = ranked(query, [*recent, *usable, *listed])
+            if all(row.key != query for row in found):
+                typed = Row(query, query, _("as you typed it"))
+                found = [*found, typed] if found and "/" not in query else [typed, *found]
+            return found
+        rows = [Row("", _("Used last")), *recent] if recent else []
+        if usable:
+            rows += [Row("", _("Ready here")), *usable]
+        for heading, models in self._groups:
+            left = [row for row in models if row.key not in above]
+            rows += [heading, *left] if left else []
+        return [*rows, Row("", self._state)] if self._state else rows
+
+    def _row(self, name: str) -> Row:
+        row = self._known.get(name) or next((row for row in self._usable if row.key == name), None)
+        row = row or Row(name, _name(name))
+        return row._replace(note=_("answers here")) if name == self._current else row
+
+
+def figures(model: KnownModel) -> str:
+    """What is known of a model in columns: context window, dollars for a million tokens in and out, pictures."""
+    window = tokens(model.context_window) if model.context_window else UNKNOWN
+    sees = {True: _("sees pictures"), False: _("text only"), None: UNKNOWN}[model.vision]
+    prices = _("{prompt} in {answer} out")
+    prices = prices.format(prompt=f"{_dollars(model.price_in):>8}", answer=f"{_dollars(model.price_out):>8}")
+    return f"{window:>5}  {prices}  {set_cell_size(sees, 13)}"
+
+
+def compact_figures(model: KnownModel) -> str:
+    """The same in fewer cells: `200k $3.00/$15.00 pictures`, the last word only where it sees them."""
+    window = tokens(model.context_window) if model.context_window else UNKNOWN
+    pictures = f" {_('pictures')}" if model.vision else ""
+    return f"{window} {_dollars(model.price_in)}/{_dollars(model.price_out)}{pictures}"
+
+
+def _dollars(price: float | None) -> str:
+    return UNKNOWN if price is None else f"${price:.2f}"
+
+
+def _row(model: KnownModel) -> Row:
+    return Row(model.name, _name(model.name), "", figures(model), _name(model.provider))
+
+
+def _name(name: str) -> str:
+    return elided(sanitize_line(name, 200), NAME_CELLS)
+
+
+def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[Row, list[Row]]]:
+    """The rows by provider under a heading that says whether it can be used, in the order of the models."""
+    groups: dict[str, tuple[Row, list[Row]]] = {}
+    for model in models:
+        if model.has_key and model.why:
+            named = _("named in config.toml")
+            note = named if model.why == "named" else _("runs on this machine, needs no key")
+        elif model.has_key:
+            note = _("its key is in the environment")
+        else:
+            unknown = _("whether it can be used is not known")
+            note = _("needs {variable}").format(variable=model.needs) if model.needs else unknown
+        heading = Row("", sanitize_line(model.provider, 40), note)
+        groups.setdefault(model.provider, (heading, []))[1].append(rows[model.name])
+    return list(groups.values())
 
 
 def change_model(app: Context) -> None:
@@ -38,8 +181,6 @@ def choose_model(app: Context, chosen: Callable[[str], None]) -> None:
 
 async def pick_model(app: Context) -> str | None:
     """The name of a model that the user chooses; None if they go back."""
-    from tui.models.screen import ModelPicker
-
     assert app.manager is not None
     manager, tab = app.manager, app.tabs.current
     recent = [info.model for info in await manager.list()]

@@ -12,7 +12,7 @@ from core.llm.model_catalogue import KnownModel
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.search_list import SHOWN, Clickable
-from tui.models.screen import ModelPicker, compact_figures, figures
+from tui.models.commands import ModelPicker, compact_figures, figures
 
 CLAUDE = KnownModel("anthropic/claude-x", "Anthropic", True, "ANTHROPIC_API_KEY", 200_000, 3.0, 15.0, True)
 GPT = KnownModel("openai/gpt-x", "OpenAI", False, "OPENAI_API_KEY", None, None, None, None)

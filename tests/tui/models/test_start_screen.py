@@ -16,7 +16,7 @@ from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.workspace.running_app import running, until
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
-from tui.models.screen import ModelPicker
+from tui.models.commands import ModelPicker
 from tui.models.start_screen import Offer, StartScreen
 
 DEMO = [OfferDouble("demo", "Demo, without a model")]
