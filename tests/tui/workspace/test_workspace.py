@@ -28,7 +28,7 @@ from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
 from tui.models.start_screen import StartScreen
-from tui.sandbox.sandbox_text import sandbox_text
+from tui.sandbox.commands import sandbox_text
 from tui.shortcuts.help_screen import HelpScreen
 from tui.shortcuts.leader import WhichKey
 from tui.workspace.tab_bar import TabItem
