@@ -5,6 +5,9 @@ its own queue and task, sees each event once and in order, and may name the type
 an ErrorObservation on the stream, and the others go on. Secrets are redacted in every string before anything is stored,
 so subscribers see what is stored; a secret that was only recognized by its form is reported by a
 SecretMaskedObservation. Follows `openhands/events/stream.py`.
+
+Beside it are the live frames: tokens, terminal bytes, notices. They are never stored and never waited for. Watchers
+coalesce them: a screen marks itself dirty and draws at its own pace.
 """
 
 from __future__ import annotations
@@ -39,6 +42,33 @@ from core.store.recordings import Recorder
 from core.store.writer import Draft, Lease
 
 log = logging.getLogger(__name__)
+
+
+class Frames:
+    """The live frames of one conversation; each watcher gets them at once, in order, on the event loop."""
+
+    def __init__(self) -> None:
+        self._watchers: list[Callable[[Frame], None]] = []
+
+    def watch(self, watcher: Callable[[Frame], None]) -> Callable[[], None]:
+        """Call `watcher` with every frame from now on; call the returned function to stop."""
+        self._watchers.append(watcher)
+
+        def stop() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return stop
+
+    def publish(self, frame: Frame) -> None:
+        """Pass a frame to every watcher. Never raises: a broken watcher must not stop an agent."""
+        for watcher in tuple(self._watchers):
+            try:
+                watcher(frame)
+            except Exception:
+                log.exception("a watcher of live frames failed and is dropped")
+                self._watchers.remove(watcher)
+
 
 CLOSE_S = 5.0
 """How long subscribers may take with their events when the stream closes."""

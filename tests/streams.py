@@ -7,10 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from core.events import Frame, Status
-from core.pub_sub import Frames
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 
 @asynccontextmanager

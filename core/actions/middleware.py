@@ -26,8 +26,8 @@ from core.events import (
     UserRejectObservation,
 )
 from core.hooks.hooks import Hooks
-from core.pub_sub import Frames
 from core.secrets.command_secrets import SecretInjection
+from core.stream import Frames
 from core.trust.hook_file import Moment
 from core.user_control.user_control import UserControl
 

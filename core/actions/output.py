@@ -22,7 +22,7 @@ from core.events import (
     TerminalOutput,
 )
 from core.events.output import OutputBuffer
-from core.pub_sub import Frames
+from core.stream import Frames
 
 log = logging.getLogger(__name__)
 

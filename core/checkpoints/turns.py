@@ -29,9 +29,8 @@ from core.events import (
     UndoObservation,
 )
 from core.protocols import Checkpoints
-from core.pub_sub import Frames
 from core.store.reader import EventFilter
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 log = logging.getLogger(__name__)
 

@@ -37,10 +37,9 @@ from core.events import (
     ToolCallMetadata,
 )
 from core.protocols import Agent, Spawn
-from core.pub_sub import Frames
 from core.security.confirmation import Judgement, Verdict
 from core.store.writer import Draft, Spent
-from core.stream import EventStream, EventStreamSubscriber
+from core.stream import EventStream, EventStreamSubscriber, Frames
 
 log = logging.getLogger(__name__)
 

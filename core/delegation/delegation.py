@@ -25,8 +25,7 @@ from core.events import (
     Observation,
     Status,
 )
-from core.pub_sub import Frames
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 MAX_DEPTH = 3
 """How deep delegates may delegate; the conversation of the user is level 0."""

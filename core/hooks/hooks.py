@@ -33,10 +33,9 @@ from core.events import (
 )
 from core.memory.memory import Memory
 from core.protocols import Runtime
-from core.pub_sub import Frames
 from core.sandbox.environment_shell import TIMED_OUT_EXIT, EnvironmentShell, separate_shell_command
 from core.settings.config import SandboxSettings
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.trust.hook_file import DENIES, Hook, Moment
 
 log = logging.getLogger(__name__)

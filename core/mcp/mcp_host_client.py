@@ -12,8 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from core.env_allowlist import inherited
-from core.interpreter import start_command
+from core.interpreter import inherited, start_command
 from core.llm.host_protocol import Line, decode, encode
 
 MAX_LINE_BYTES = 8 * 1024 * 1024

@@ -38,12 +38,11 @@ from core.memory.remote_mirror import mirror_folder, refresh
 from core.memory.saved_facts import SavedFacts, facts_text
 from core.memory.view import View
 from core.protocols import Runtime
-from core.pub_sub import Frames
 from core.repository import Repository, folder_of
 from core.secrets import Redactor
 from core.store.conversations import ConversationInfo
 from core.store.reader import EventFilter
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.trust.folder_reader import FolderReader, UnreadableError
 from core.trust.folder_survey import Kind, Survey, survey_project
 from core.trust.trust_store import ALWAYS, NEVER, TrustPolicy

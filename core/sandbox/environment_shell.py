@@ -23,8 +23,7 @@ from core.events import (
 )
 from core.events.output import OutputBuffer
 from core.protocols import Runtime
-from core.pub_sub import Frames
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 GRACE_S = 30.0
 """How much later than ours the time limit of the shell is: ours ends the command, the other leaves it running."""

@@ -21,7 +21,6 @@ from pathlib import Path
 from core.errors import HandloomError, RuntimeUnavailableError
 from core.events import CmdOutputObservation, ErrorObservation, EventSource, Status
 from core.protocols import Runtime, Spawn
-from core.pub_sub import Frames
 from core.repository import (
     INIT_COMMAND,
     INSTALL_HOOK_COMMAND,
@@ -44,7 +43,7 @@ from core.sandbox.environment_shell import (
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 log = logging.getLogger(__name__)
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from core.events import Frame, PageShown, Status, TerminalOutput, TokenDelta
-from core.pub_sub import Frames
 from core.secrets import Redactor
 from core.secrets.redactor import Detector, StreamRedactor
 from core.secrets.token_patterns import may_hold
+from core.stream import Frames
 
 TAIL_BYTES = 512
 """Of the data before, which is searched together with the next frame."""

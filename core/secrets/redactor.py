@@ -1,4 +1,4 @@
-"""Redaction of known secrets, in the forms of `encodings` and `layouts`, and of values that look like secrets.
+"""Redaction of known secrets, in the forms of `encodings`, and of values that look like secrets.
 
 Redactor replaces secrets in texts, bytes and JSON values at any depth. StreamRedactor redacts a stream that arrives in
 pieces: bytes that may be the beginning of a secret are held back until the next piece arrives. Up to three such bytes
@@ -17,8 +17,7 @@ from typing import Any
 
 from core.secrets.byte_dumps import Dump, may_go_on
 from core.secrets.byte_search import Finder, Span, merged
-from core.secrets.encodings import forms, lines
-from core.secrets.layouts import last_wrapped, quickly_without_codes, spread, without_codes
+from core.secrets.encodings import forms, last_wrapped, lines, quickly_without_codes, spread, without_codes
 from core.secrets.token_patterns import certain
 
 PLACEHOLDER = "<secret_hidden>"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from core.secrets.layouts import CODES
+from core.secrets.encodings import CODES
 
 LONGEST = 400
 """Maximum length of a random value next to a word."""

@@ -15,10 +15,10 @@ from core.errors import StoreError
 from core.events import CONVERSATION_TITLE, Status
 from core.llm.title_suggestion import SuggestTitle, first_line
 from core.protocols import Spawn
-from core.pub_sub import Frames
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
+from core.stream import Frames
 
 log = logging.getLogger(__name__)
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from datetime import UTC, datetime
+from typing import Any
 
 from core.actions.middleware import ActionPipeline, ConversationParts
 from core.actions.table import ActionTable
@@ -23,7 +26,6 @@ from core.memory.memory import Memory, with_saved_facts
 from core.memory.past_conversations import PastConversations
 from core.planning.planning_mode import PlanningMode
 from core.protocols import LLM, Agent, Checkpoints, Runtime
-from core.pub_sub import Frames
 from core.sandbox.leftovers import Leftovers
 from core.sandbox.setup import Setup
 from core.secrets import Redactor
@@ -37,18 +39,67 @@ from core.security.risk_checks import RiskChecks, ShellRecord
 from core.session.active_model import ActiveModel
 from core.session.conversation_record import ConversationRecord
 from core.session.suspend import Slots, Suspension
-from core.session.task_group import SessionTasks
 from core.settings.config import Settings
 from core.snapshots.state_snapshots import Snapshots
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Lease
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.trust.import_consent import ImportConsent
 from core.trust.trust_store import TrustPolicy
 from core.undo.undo_service import UndoService
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import UserControl
+
+log = logging.getLogger(__name__)
+
+TASK_STATUS = "STATUS$ERROR"
+
+
+class SessionTasks:
+    """The tasks of one conversation; `aclose` it after the last one was started.
+
+    As in a task group, no task outlives its conversation. Unlike in asyncio's, a task that fails cancels no other: the
+    user sees a notice, the log has the traceback, and the conversation goes on.
+    """
+
+    def __init__(self, conversation_id: str, frames: Frames) -> None:
+        self._id = conversation_id
+        self._frames = frames
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._is_closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task. It may be cancelled. Raises RuntimeError after the end."""
+        if self._is_closed:
+            work.close()
+            raise RuntimeError("the conversation is closed")
+        task = asyncio.create_task(self._isolated(work))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: work.close())  # one that is cancelled before its first step never awaited it
+        return task
+
+    async def _isolated(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # the boundary between the tasks of a conversation: a bug of one ends that one
+            log.exception("a task of conversation %s failed", self._id)
+            what = f"Internal error ({type(error).__name__}: {error}). Stored events are safe. "
+            self._frames.publish(Status("error", TASK_STATUS, what + "Interrupt, then send a message to go on."))
+
+    async def aclose(self, within_s: float) -> None:
+        """Wait until all tasks have ended, and cancel those that take longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                while self._tasks:
+                    await asyncio.wait(self._tasks)
+        self._is_closed = True
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
 
 POLICY_STATUS = "STATUS$POLICY"
 """What is wrong with the files of rules and permissions; empty once it is corrected."""

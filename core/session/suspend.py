@@ -17,11 +17,10 @@ from typing import Protocol
 
 from core.errors import UsageError
 from core.events import Envelope, Event, EventSource, Status
-from core.pub_sub import Frames
 from core.sandbox.setup import Setup
 from core.session.active_model import ActiveModel
 from core.store.conversations import ConversationInfo
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.trust.import_consent import ImportConsent
 
 log = logging.getLogger(__name__)

@@ -27,9 +27,8 @@ from core.events import (
     Status,
 )
 from core.protocols import Executor, Spawn
-from core.pub_sub import Frames
 from core.secrets.command_secrets import SecretInjection
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 
 UNSTORED_STATUS = "STATUS$COMMAND_UNSTORED"
 

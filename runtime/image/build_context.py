@@ -30,7 +30,7 @@ CODE = (
     "core/interpreter.py",
     "core/plugin_requirements.py",
     *(f"core/secrets/{name}.py" for name in ("__init__", "byte_dumps", "byte_search", "command_secrets", "encodings")),
-    *(f"core/secrets/{name}.py" for name in ("layouts", "redactor", "token_patterns", "variable_names")),
+    *(f"core/secrets/{name}.py" for name in ("redactor", "token_patterns", "variable_names")),
     "core/sandbox_types.py",
     "runtime",
 )

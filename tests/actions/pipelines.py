@@ -12,7 +12,7 @@ from core.actions.output import LiveOutput
 from core.actions.table import Place, Row
 from core.events import Action, Envelope, EventSource, Observation
 from core.protocols import Executor
-from core.pub_sub import Frames
+from core.stream import Frames
 
 
 def stored(action: Action, action_id: int) -> Envelope:

@@ -28,7 +28,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.protocols import FrameSink
-from core.pub_sub import Frames
+from core.stream import Frames
 from core.trust.hook_file import Moment
 from tests.actions.pipelines import stored
 from tests.doubles import ScriptedRuntime

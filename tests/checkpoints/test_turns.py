@@ -35,9 +35,9 @@ from core.events import (
     UndoObservation,
 )
 from core.protocols import Checkpoints, Runtime
-from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
+from core.stream import Frames
 from runtime.checkpoints.checkpoint_store import WorkspaceCheckpoints
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 from tests.streams import heard, opened_stream

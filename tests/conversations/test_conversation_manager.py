@@ -27,8 +27,8 @@ from core.events import (
 from core.protocols import Runtime
 from core.sandbox_types import Say, silently
 from core.session.agent_session import AgentSession
+from core.session.session_parts import TASK_STATUS
 from core.session.suspend import TOO_MANY
-from core.session.task_group import TASK_STATUS
 from core.settings.config import Settings
 from core.store.event_store import EventStore
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script

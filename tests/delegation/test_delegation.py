@@ -31,10 +31,9 @@ from core.events import (
     Observation,
 )
 from core.protocols import Runtime
-from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from tests.doubles import FINISH, ScriptedRuntime, bash, call, write_script
 from tests.streams import opened_stream
 from tests.warm_servers import WarmRuntime

@@ -44,10 +44,10 @@ from core.hooks.hooks import (
 )
 from core.memory.library import Gathered, UserFolders
 from core.memory.memory import Memory
-from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.settings.config import SandboxSettings, Settings
 from core.store.conversations import ConversationInfo
+from core.stream import Frames
 from core.trust.folder_survey import survey_project
 from core.trust.hook_file import Hook, Moment
 from core.trust.trust_store import TrustPolicy

@@ -44,11 +44,10 @@ from core.memory.memory import (
 )
 from core.memory.saved_facts import FILE, SavedFacts
 from core.memory.view import View
-from core.pub_sub import Frames
 from core.repository import Repository
 from core.secrets import PLACEHOLDER, Redactor
 from core.store.conversations import ConversationInfo
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.trust.folder_survey import Kind, Piece, Survey
 from core.trust.trust_store import TrustPolicy
 from tests.doubles import ScriptedRuntime

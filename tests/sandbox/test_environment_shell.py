@@ -24,7 +24,6 @@ from core.events import (
     TerminalOutput,
 )
 from core.protocols import FrameSink
-from core.pub_sub import Frames
 from core.sandbox.environment_shell import (
     GRACE_S,
     MAX_QUOTED_CHARS,
@@ -36,7 +35,7 @@ from core.sandbox.environment_shell import (
 )
 from core.sandbox.environment_shell import agent_shell_command as kept
 from core.store.writer import Draft
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from tests.doubles import ScriptedRuntime
 from tests.streams import opened_stream
 

@@ -15,13 +15,12 @@ import pytest
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, CmdOutputMetadata, CmdOutputObservation, CmdRunAction, ErrorObservation, Observation
-from core.pub_sub import Frames
 from core.repository import NOT_INSTALLED_EXIT, PRE_COMMIT_SCRIPT, SETUP_SCRIPT
 from core.sandbox.setup import NO_ISOLATION, READY, SCRIPTS_NOT_RUN, STARTING_RUNTIME, Setup
 from core.sandbox_types import Say, silently
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from tests.doubles import ScriptedRuntime
 from tests.streams import heard, opened_stream
 

@@ -14,10 +14,10 @@ import pytest
 from core.errors import StoreError
 from core.events import CONVERSATION_TITLE
 from core.llm.title_suggestion import Suggestion
-from core.pub_sub import Frames
 from core.session.conversation_record import ConversationRecord
 from core.store.event_store import EventStore
 from core.store.writer import Lease, Spent
+from core.stream import Frames
 from tests.streams import heard, info_of
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from core.errors import ConfigurationError, UsageError
 from core.events import Status
-from core.pub_sub import Frames
 from core.session.suspend import TOO_MANY, Slots, Suspension
+from core.stream import Frames
 from tests.streams import heard
 
 

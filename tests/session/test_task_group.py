@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from core.pub_sub import Frames
-from core.session.task_group import TASK_STATUS, SessionTasks
+from core.session.session_parts import TASK_STATUS, SessionTasks
+from core.stream import Frames
 from tests.streams import heard
 
 

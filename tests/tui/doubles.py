@@ -41,7 +41,6 @@ from core.llm.model_catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.mcp.supervisor import Server
 from core.memory.library import UserFolders
-from core.pub_sub import Frames
 from core.sandbox_types import Job, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
@@ -52,7 +51,7 @@ from core.store.blobs import Blob, BlobRef
 from core.store.conversations import ConversationFilter, ConversationInfo
 from core.store.event_rows import kind_of
 from core.store.reader import EventFilter, Which
-from core.stream import EventStreamSubscriber
+from core.stream import EventStreamSubscriber, Frames
 from core.trust.folder_trust import FolderTrust
 from core.trust.trust_store import ASK, TrustPolicy
 

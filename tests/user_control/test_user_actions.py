@@ -10,8 +10,7 @@ import pytest
 
 from core.errors import StoreError
 from core.events import CmdOutputObservation, CmdRunAction, Envelope, ErrorObservation, EventSource, Observation
-from core.pub_sub import Frames
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.user_control.user_actions import UNSTORED_STATUS, UserAction, UserActionContext
 from tests.streams import heard, opened_stream
 

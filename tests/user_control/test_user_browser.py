@@ -29,11 +29,10 @@ from core.events import (
 )
 from core.memory.conversation_memory import build_messages
 from core.protocols import FrameSink
-from core.pub_sub import Frames
 from core.secrets import MIN_LENGTH
 from core.session.agent_session import AgentSession
 from core.store.event_store import EventStore
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_browser import (
     ENDS_FIRST,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from core.events import Observation
-from core.pub_sub import Frames
 from core.secrets import Redactor
 from core.secrets.command_secrets import SecretInjection
 from core.secrets.vault import Vault
+from core.stream import Frames
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import UserControl
 from tests.doubles import ScriptedRuntime

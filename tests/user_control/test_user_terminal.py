@@ -27,10 +27,9 @@ from core.events import (
 )
 from core.memory.conversation_memory import build_messages
 from core.protocols import FrameSink
-from core.pub_sub import Frames
 from core.session.agent_session import AgentSession
 from core.session.suspend import TOO_MANY
-from core.stream import EventStream
+from core.stream import EventStream, Frames
 from core.user_control.user_actions import UserActionContext
 from core.user_control.user_control import CUT_SHORT, GIVEN_BACK, MAX_WAITING_BYTES, READY, UserTerminal
 from tests.actions.pipelines import through

@@ -13,8 +13,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from core.events import AgentStateChangedObservation, EventSource, PageShown, Status, TerminalOutput, TokenDelta
-from core.pub_sub import Frames
 from core.sandbox_types import Job
+from core.stream import Frames
 from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.terminal_io.hostile_app import HOSTILE
 from tests.tui.terminal_io.hostile_events import hostile_events
