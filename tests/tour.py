@@ -22,7 +22,7 @@ from textual.pilot import Pilot
 
 from runtime.plugins.browser import chromium
 from tests.pictures import PAGE, Stage, on_stage
-from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS
+from tui.dialogs.choice_dialog import GUARD_S, HELD_GUARDS
 
 SIZE = (140, 42)
 WIDTH = 1000

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tui import i18n
-from tui.cli import failure_report
+from tui.cli import output
 from tui.cli.command_line import KEEPS_AGENT, parser
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. The terminal is restored."""
-    sys.excepthook = failure_report.report_exception
+    sys.excepthook = output.report_exception
     options = parser().parse_args(arguments)
     if options.version:
         from importlib.metadata import version
@@ -63,7 +63,6 @@ def _verb(options: argparse.Namespace) -> int:
     import asyncio
 
     from core.errors import ExitStatus, HandloomError
-    from tui.cli import output
 
     try:
         if (run := {"acp": _acp, "doctor": _doctor, "keys": _keys}.get(options.command)) is not None:
@@ -212,7 +211,6 @@ def _by_lines(start: StartOptions) -> int:
     import asyncio
 
     from core.errors import ExitStatus, HandloomError
-    from tui.cli import output
     from tui.screen_reader import screen_reader
 
     try:
@@ -250,7 +248,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from core.home import home_folder
     from core.logs import log_to
     from core.settings.config import load
-    from tui.cli.failure_report import redact_environment
+    from tui.cli.output import redact_environment
     from tui.runtime_factory import RuntimeFactory
 
     home, redact = home_folder(os.environ), redact_environment

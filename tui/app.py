@@ -32,8 +32,7 @@ from tui.chat.view import ChatView
 from tui.cli.options import StartOptions
 from tui.commands import BY_ID, COMMANDS, KEYMAP, Scope
 from tui.delegation.delegate_tabs import DelegateTabs
-from tui.dialogs.choice_dialog import GuardedScreen
-from tui.dialogs.key_guard import LastKey
+from tui.dialogs.choice_dialog import GuardedScreen, LastKey
 from tui.events import commands as event_log
 from tui.events.event_tree import EventTree
 from tui.events.filter_bar import FilterBar

@@ -36,11 +36,10 @@ from tests.campaign.trial import WORKERS, Facts, Result, Violation, check, run_t
 from tests.tui.workspace.running_app import Running, running
 from tui.agents.commands import ReadFirstScreen
 from tui.dialogs.answer_list import AnswerRow
-from tui.dialogs.choice_dialog import AnswersScreen
+from tui.dialogs.choice_dialog import GUARD_S, AnswersScreen
 from tui.dialogs.dialog import SureScreen
-from tui.dialogs.key_guard import GUARD_S
 from tui.export.commands import FindingsScreen
-from tui.trust.screen import ANSWERS, NO, YES, TrustScreen
+from tui.trust.commands import ANSWERS, NO, YES, TrustScreen
 
 FULL = 10_000
 """Strings for each kind of question."""

@@ -55,7 +55,7 @@ from tests.campaign.__main__ import MEANINGS, PARTS, as_markdown
 from tests.campaign.stored import Row, check_ids, check_observations, check_printed
 from tests.campaign.trial import Facts, Result, Violation, children, nobody_is_left, run_trials
 from tests.llm.shapes import SHAPES, TEXT
-from tui.trust.screen import ANSWERS, YES
+from tui.trust.commands import ANSWERS, YES
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
 

@@ -10,7 +10,7 @@ import uuid
 from pathlib import Path
 
 from tests.program import HANDLOOM, Handloom
-from tui.dialogs.key_guard import HELD_GUARDS
+from tui.dialogs.choice_dialog import HELD_GUARDS
 
 GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
 WAIT_S = 120.0

@@ -368,7 +368,7 @@ PLANTED = (
     ),
     Planted(
         "R03",
-        "tui/dialogs/key_guard.py",
+        "tui/dialogs/choice_dialog.py",
         "is_early = at - self.appeared_at < self.guard_s",
         "is_early = False",
         "tests/tui/approval/test_answer_list.py::test_early_keys_are_ignored_and_letters_reach_the_prompt",

@@ -3,7 +3,7 @@
 The prompt keeps the focus, so that letters always go there, and passes the keys that belong to a question
 (`takes_key`). Arrows and digits move the highlight while the prompt is empty; Enter on the empty prompt chooses the
 highlighted row, which `tui.approval.approvals` carries out. Keys of the first moments are ignored
-(`tui.dialogs.key_guard`). This module stores and answers nothing.
+(`tui.dialogs.choice_dialog`). This module stores and answers nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from textual.widgets import Static
 
 from tui.approval.answers import Asked
 from tui.dialogs.answer_list import DIGITS, MOVES, AnswerRow, QuestionList, Row
-from tui.dialogs.key_guard import GUARD_S, KeyGuard, LastKey
+from tui.dialogs.choice_dialog import GUARD_S, KeyGuard, LastKey
 from tui.i18n import _
 from tui.shortcuts.command import keyed
 

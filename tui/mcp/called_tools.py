@@ -1,6 +1,6 @@
 """What there is of MCP in a conversation beside its servers: the tools that were called.
 
-Servers are told of in `tui.mcp.screen`. Pure; everything that leaves is clean.
+Servers are told of in `tui.mcp.commands`. Pure; everything that leaves is clean.
 """
 
 from __future__ import annotations

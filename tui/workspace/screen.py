@@ -24,7 +24,7 @@ from tui.browser.picture_view import LivePageWatcher
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
 from tui.commands import WORKING, Scope, hints, key_of, keyed
-from tui.dialogs.key_guard import LastKey
+from tui.dialogs.choice_dialog import LastKey
 from tui.events.event_tree import EventTree
 from tui.events.filter_bar import FilterBar
 from tui.events.view import EventsView

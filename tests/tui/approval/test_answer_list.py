@@ -17,7 +17,7 @@ from tui.approval.answers import WAYS, Asked, action_list, halt_list, plan_list,
 from tui.approval.question import Question
 from tui.approval.view import QuestionView
 from tui.dialogs.answer_list import Effect, QuestionList, Row
-from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
+from tui.dialogs.choice_dialog import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
 from tui.dialogs.line_input import LineScreen
 
 GUARDED = ScreenSettings()

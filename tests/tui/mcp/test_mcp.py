@@ -17,7 +17,7 @@ from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.dialog import ChoiceScreen
 from tui.dialogs.line_input import LineScreen
 from tui.mcp.called_tools import Tool, ToolsModel, mcp_text
-from tui.mcp.screen import MCPScreen
+from tui.mcp.commands import MCPScreen
 
 
 def keys_of(it: Running) -> str:

@@ -20,11 +20,11 @@ from tests.tui.workspace.running_app import until
 from tui.agents.commands import ReadFirstScreen
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.dialogs.choice_dialog import GUARD_S
 from tui.dialogs.dialog import ChoiceScreen
-from tui.dialogs.key_guard import GUARD_S
 from tui.plan.commands import PlanScreen
 from tui.plan.model import PlanModel, Task, plan_text, tasks_of
-from tui.trust.screen import TrustScreen
+from tui.trust.commands import TrustScreen
 
 TURNS = [*PLAN, *WORK]
 

@@ -12,7 +12,7 @@ from tests.tui.undo.test_undo import Shown, shown
 from tests.tui.workspace.running_app import until
 from tui.dialogs.dialog import SureScreen
 from tui.dialogs.line_input import LineScreen
-from tui.review.screen import ChangesScreen
+from tui.review.commands import ChangesScreen
 
 LONG = "".join(f"line {n}\n" for n in range(1, 41))
 

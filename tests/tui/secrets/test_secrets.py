@@ -12,7 +12,7 @@ from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import running, until
 from tui.dialogs.dialog import SureScreen
 from tui.dialogs.line_input import LineScreen
-from tui.secrets.screen import NameScreen, SecretsScreen, ValueField, ValueScreen
+from tui.secrets.commands import NameScreen, SecretsScreen, ValueField, ValueScreen
 
 
 async def test_secret_is_added_hidden_listed_and_deleted(tmp_path: Path) -> None:

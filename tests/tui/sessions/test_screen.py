@@ -23,8 +23,8 @@ from core.store.event_store import EventStore
 from core.store.search_index import Hit
 from tests.tui.workspace.running_app import WITHIN_S
 from tui.cli.options import StartOptions
+from tui.dialogs.choice_dialog import LastKey
 from tui.dialogs.dialog import SureScreen, TextScreen
-from tui.dialogs.key_guard import LastKey
 from tui.sessions.conversation_list import Entry
 from tui.sessions.screen import SessionsScreen
 from tui.sessions.session_rows import CLOSED, OpenState, entry_lines, hit_line

@@ -14,11 +14,10 @@ from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs import choice_dialog
+from tui.dialogs.choice_dialog import GUARD_S, HELD_GUARDS
 from tui.dialogs.dialog import TextScreen
-from tui.dialogs.key_guard import GUARD_S, HELD_GUARDS
 from tui.memory.commands import show_knowledge
-from tui.trust.commands import show_trust
-from tui.trust.screen import TrustScreen
+from tui.trust.commands import TrustScreen, show_trust
 
 
 @pytest.fixture
