@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tui import i18n
-from tui.cli import output
+from tui.cli import failure_report
 from tui.cli.command_line import KEEPS_AGENT, parser
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. The terminal is restored."""
-    sys.excepthook = output.report_exception
+    sys.excepthook = failure_report.report_exception
     options = parser().parse_args(arguments)
     if options.version:
         from importlib.metadata import version
@@ -45,7 +45,7 @@ VERBS = {
     "search": "tui.sessions.cli:search",
     "rename": "tui.sessions.cli:rename",
     "delete": "tui.sessions.cli:delete",
-    "serve": "tui.serve.cli:serve",
+    "serve": "tui.serve.web_server:serve",
     "agents": "tui.agents.cli:agents",
     "memory": "tui.memory.cli:memory",
     "secrets": "tui.secrets.cli:secrets",
@@ -63,6 +63,7 @@ def _verb(options: argparse.Namespace) -> int:
     import asyncio
 
     from core.errors import ExitStatus, HandloomError
+    from tui.cli import output
 
     try:
         if (run := {"acp": _acp, "doctor": _doctor, "keys": _keys}.get(options.command)) is not None:
@@ -168,7 +169,6 @@ def _replay(options: argparse.Namespace) -> int:
     from core.errors import HandloomError
     from core.home import home_folder
     from tui.cli.options import ReplayStart, StartOptions
-    from tui.replay import cli as replay_cli
 
     home = home_folder(os.environ)
     with ExitStack() as stack:
@@ -177,8 +177,10 @@ def _replay(options: argparse.Namespace) -> int:
         if wrong := _wrong_terminal():
             sys.stderr.write(f"handloom: {wrong}\n")
             return 2
+        from tui.replay.replay_start import resolve_source  # after `speak`, because it has texts
+
         try:
-            kept, conversation_id = replay_cli.resolve_source(options.what, home, stack)
+            kept, conversation_id = resolve_source(options.what, home, stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2
@@ -211,6 +213,7 @@ def _by_lines(start: StartOptions) -> int:
     import asyncio
 
     from core.errors import ExitStatus, HandloomError
+    from tui.cli import output
     from tui.screen_reader import screen_reader
 
     try:
@@ -248,7 +251,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     from core.home import home_folder
     from core.logs import log_to
     from core.settings.config import load
-    from tui.cli.output import redact_environment
+    from tui.cli.failure_report import redact_environment
     from tui.runtime_factory import RuntimeFactory
 
     home, redact = home_folder(os.environ), redact_environment

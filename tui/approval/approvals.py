@@ -13,7 +13,7 @@ from tui.approval.answers import HALTED, Asked, action_list, can_permit, halt_li
 from tui.approval.view import QuestionView
 from tui.commands import keyed
 from tui.dialogs.answer_list import Effect, QuestionList, Row
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen
 from tui.i18n import _
 from tui.models.commands import choose_model
 from tui.plan.commands import edit_plan

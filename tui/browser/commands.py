@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tui.browser.page_elements import PageElement
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope, keyed
 

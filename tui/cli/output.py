@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import sys
 import termios
-from types import TracebackType
 
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize
@@ -61,28 +60,3 @@ async def answer_to(question: str) -> str:
         return (await answer).strip()
     finally:
         loop.remove_reader(sys.stdin.fileno())
-
-
-def report_exception(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """A `sys.excepthook`."""
-    if issubclass(kind, KeyboardInterrupt):
-        sys.__excepthook__(kind, error, trace)
-    else:
-        sys.stderr.write(redact_environment(traceback_text(error)))
-
-
-def traceback_text(error: BaseException) -> str:
-    """The traceback as Python prints it, without values of variables."""
-    import traceback
-
-    return "".join(traceback.format_exception(error))
-
-
-def redact_environment(text: str) -> str:
-    """Remove the secrets of the environment, and what looks like a secret."""
-    import os
-
-    from core.secrets import Redactor, from_environment
-    from core.secrets.redactor import without_secrets
-
-    return without_secrets(text, Redactor(from_environment(os.environ)))

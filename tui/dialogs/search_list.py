@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.i18n import _
 
 SHOWN = 150

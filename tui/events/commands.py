@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from textual.content import Content
 
-from tui.dialogs.dialog import TextScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen, TextScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope, keyed
 from tui.terminal_io.sanitizer import sanitize_line
@@ -129,7 +128,7 @@ def _jump(app: Context, tab: Tab, event_id: int) -> None:
 
 
 async def _copy_event(app: Context, tab: Tab, event_id: int) -> None:
-    from tui.events.event_parts import stored_json
+    from tui.events.event_tree import stored_json
 
     envelope = await tab.event(event_id)
     if envelope is not None:
@@ -177,7 +176,7 @@ def show_raw(app: Context, event_id: int) -> None:
 
 
 async def _open_raw(app: Context, tab: Tab, event_id: int) -> None:
-    from tui.events.event_parts import shown_json
+    from tui.events.event_tree import shown_json
 
     envelope = await tab.event(event_id)
     if envelope is not None:

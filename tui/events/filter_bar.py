@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input, Static
 
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.events.event_filter import FIELDS, FLAGS, SOURCES, Filter, FilterError, parse
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line

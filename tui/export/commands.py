@@ -18,8 +18,7 @@ from textual.widgets import Static
 
 from tui.dialogs.answer_list import Effect, Row
 from tui.dialogs.choice_dialog import AnswersScreen
-from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen, SureScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
 from tui.terminal_io.sanitizer import sanitize_line

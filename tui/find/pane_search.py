@@ -29,7 +29,7 @@ from textual.strip import Strip
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.i18n import _
 
 SLICE_S = 0.006

@@ -303,8 +303,7 @@ async def _show_servers(app: Context, tab: Tab) -> None:
 async def _take_prompt(app: Context, supervisor: Supervisor, key: str) -> None:
     """Have the user choose a prompt of a server and fill in its arguments; its text goes into the prompt, unsent."""
     from core.mcp.mcp_host_client import ServerError
-    from tui.dialogs.dialog import Choice, ChoiceScreen
-    from tui.dialogs.line_input import LineScreen
+    from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen
 
     try:
         prompts = {str(prompt["name"]): prompt for prompt in await supervisor.prompts(key)}

@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from tui.dialogs.answer_list import DIGITS
 from tui.dialogs.choice_dialog import GuardedScreen
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
 

@@ -6,6 +6,9 @@ A chip is a token such as `[pasted 240 lines #1]`. It is ordinary text of the dr
 Pictures are recognised by a pasted path, or read from the clipboard by the user's own programs (wl-paste, xclip,
 pngpaste or osascript), because a terminal pastes text only. Only the first bytes are checked, for kind and size. What
 reads files or the clipboard blocks and runs in a thread. No Textual.
+
+`#123` in a message refers to event 123 of the conversation: the text stays as typed, and a bounded excerpt of the event
+goes with the message for the model.
 """
 
 from __future__ import annotations
@@ -17,12 +20,16 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from tui.i18n import _
+
+if TYPE_CHECKING:
+    from core.events import Envelope
 
 # -- chips -------------------------------------------------------------------------------------------------------------
 
@@ -255,3 +262,67 @@ def _run(command: list[str]) -> bytes | None:
                 timer.cancel()
     except OSError:
         return None
+
+
+MAX_REFERENCES = 10
+EXCERPT_CHARS = 1500
+"""The most of one event."""
+INTRODUCTION = "[Handloom adds what the message refers to by number, from the log of this conversation:]"
+
+_REFERENCE = re.compile(r"(?:^|(?<=[\s(]))#(\d{1,9})(?![\w#])")
+_INTERNAL = frozenset(
+    {"system", "recall", "null", "change_agent_state", "agent_state_changed", "condensation_request", "loop_recovery"}
+)
+"""Kinds that nobody refers to: messages between the controller and the memory."""
+
+
+def referenced_ids(text: str) -> list[int]:
+    """The event ids in a text, each once, at most MAX_REFERENCES."""
+    return list(dict.fromkeys(int(number) for number in _REFERENCE.findall(text)))[:MAX_REFERENCES]
+
+
+def reference_context(events: Iterable[Envelope]) -> str:
+    """What the model reads behind a message that refers to these events; empty without events."""
+    excerpts = [event_excerpt(envelope) for envelope in events]
+    return "\n\n".join([INTRODUCTION, *excerpts]) if excerpts else ""
+
+
+def event_excerpt(envelope: Envelope) -> str:
+    """The number, kind and quoted text of an event; a long text is cut in the middle."""
+    text = event_text(envelope)
+    if len(text) > EXCERPT_CHARS:
+        half = EXCERPT_CHARS // 2
+        text = f"{text[:half]}\n[… {len(text) - 2 * half:,} characters …]\n{text[-half:]}"
+    quoted = "\n".join(f"> {line}" for line in text.splitlines()) or "> (no text)"
+    return f"Event #{envelope.id} ({_label(envelope)}, by the {envelope.source}):\n{quoted}"
+
+
+def _label(envelope: Envelope) -> str:
+    """The kind of the event, in English for the model."""
+    return f"result of {envelope.event.kind}" if is_result(envelope) else envelope.event.kind
+
+
+def is_result(envelope: Envelope) -> bool:
+    """Whether the event is an observation, which has the kind of its action."""
+    return not hasattr(envelope.event, "acts")
+
+
+def event_text(envelope: Envelope) -> str:
+    """The content of an event, else its summary."""
+    return str(getattr(envelope.event, "content", "") or envelope.event.message)
+
+
+def reference_candidates(page: Sequence[Envelope]) -> list[Envelope]:
+    """The events of a page that a message may refer to, the newest first."""
+    shown = [e for e in page if e.event.kind not in _INTERNAL and not getattr(e.event, "hidden", False)]
+    return shown[::-1]
+
+
+def reference_matches(envelope: Envelope, query: str) -> bool:
+    """Whether an event matches the text behind the `#`: its number starts with it, or its kind or text contains it."""
+    if not query:
+        return True
+    if query.isdigit():
+        return str(envelope.id).startswith(query)
+    query = query.lower()
+    return query in _label(envelope) or query in event_text(envelope)[:EXCERPT_CHARS].lower()

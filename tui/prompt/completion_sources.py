@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
-from tui.prompt import references, slash_commands
+from tui.prompt import attachments, slash_commands
 from tui.prompt.completion import Kind, Row
 from tui.prompt.file_picker import FileIndex, list_files
 from tui.prompt.history_search import LIMIT
@@ -113,8 +113,8 @@ class CompletionSources:
             return []
         newest = (tab.id, tab.log.latest_id)
         if self._events is None or self._events[0] != newest:
-            self._events = newest, references.candidates(await tab.log.page(limit=EVENTS_BACK))
-        found = (envelope for envelope in self._events[1] if references.matches(envelope, query))
+            self._events = newest, attachments.reference_candidates(await tab.log.page(limit=EVENTS_BACK))
+        found = (envelope for envelope in self._events[1] if attachments.reference_matches(envelope, query))
         return [_event_row(envelope) for envelope in islice(found, FOUND)]
 
     async def _load_history(self) -> Sequence[str]:
@@ -131,9 +131,9 @@ def _index_files(folder: str) -> FileIndex:
 
 
 def _event_row(envelope: Envelope) -> Row:
-    text = sanitize_line(" ".join(references.event_text(envelope)[:LABEL_CELLS].split()), LABEL_CELLS)
+    text = sanitize_line(" ".join(attachments.event_text(envelope)[:LABEL_CELLS].split()), LABEL_CELLS)
     kind = envelope.event.kind
-    label = _("result of {kind}").format(kind=kind) if references.is_result(envelope) else kind
+    label = _("result of {kind}").format(kind=kind) if attachments.is_result(envelope) else kind
     return Row(f"#{envelope.id} {label}  {text}", str(envelope.source), str(envelope.id))
 
 

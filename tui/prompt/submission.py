@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
-from tui.prompt import references, slash_commands
+from tui.prompt import attachments, slash_commands
 from tui.prompt.view import SHELL, Prompt
 from tui.shortcuts.command import keyed
 from tui.terminal_io.sanitizer import sanitize_line
@@ -112,9 +112,9 @@ class Submission:
         if not queued and self._app.tabs.current is tab:
             self._app.workspace.chat.action_go("end")
         text, urls = chips.expanded(draft), [picture.url for picture in chips.pictures(draft)]
-        ids = references.referenced_ids(chips.without_tokens(draft))
+        ids = attachments.referenced_ids(chips.without_tokens(draft))
         found = [await tab.event(id) for id in ids]
-        context = references.context([envelope for envelope in found if envelope is not None])
+        context = attachments.reference_context([envelope for envelope in found if envelope is not None])
         if question is not None and await self._approvals.deny_with(tab, question, "" if urls else text + context):
             if urls:  # a denial carries no pictures, so they follow as a message
                 await tab.session.send(text, urls, context)

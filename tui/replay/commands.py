@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen
 from tui.i18n import _
 from tui.replay.replay_start import open_replay, replay_to, take_over
 from tui.shortcuts.command import Command, Group, Scope, keyed

@@ -1,5 +1,7 @@
 """Opening replays, and following a conversation that another Handloom has open.
 
+A replay is of a conversation of the home, or of a file, which is imported into a temporary home.
+
 Each replay has one worker: a new command cancels it and starts another, so a held key never waits in line. Only the
 process that owns a conversation can answer its questions; others read along. They watch the folder of locks
 (`core.store.locks`); on systems without file notifications, such as macOS, End reads on. A conversation can be taken
@@ -11,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
+from core.errors import UsageError
 from core.home import home_folder
 from tui.file_watcher import RUNG, watch
 from tui.i18n import _
@@ -167,3 +171,34 @@ async def take_over(app: Context, tab: FollowTab) -> None:
     app.workspace.notice.clear()
     app.tabs.show(live)
     await app.tabs.drop(tab)
+
+
+def resolve_source(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
+    """The home and the id of the conversation to replay; temporary files are removed with `stack`.
+
+    An id may be given by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
+    """
+    path = Path(what).expanduser()
+    if not path.exists():
+        if "/" in what or path.suffix:
+            raise UsageError(f"There is no file {what!a}. Pass a file or a conversation ID (see `handloom list`).")
+        return home, asyncio.run(_resolve_id(home, what))
+    scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handloom-replay-")))
+    return scratch, asyncio.run(_import(path, scratch))
+
+
+async def _resolve_id(home: Path, text: str) -> str:
+    from core.store.reader import EventReader
+
+    async with EventReader(home) as reader:
+        return await reader.listing.resolve(text)
+
+
+async def _import(path: Path, home: Path) -> str:
+    """Import a file into a home. Returns its conversation id."""
+    from core.import_export.importer import import_file
+    from core.store.event_store import EventStore
+
+    async with EventStore(home) as store:
+        conversation_id, _read = await import_file(store, path)
+    return conversation_id

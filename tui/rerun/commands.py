@@ -10,8 +10,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from tui.dialogs.dialog import Choice, ChoiceScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
 from tui.terminal_io.sanitizer import sanitize_line

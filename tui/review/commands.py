@@ -20,8 +20,7 @@ from textual.widgets.option_list import Option
 
 from core.errors import HandloomError
 from tui.dialogs.choice_dialog import GuardedScreen
-from tui.dialogs.dialog import SureScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen, SureScreen
 from tui.dialogs.search_list import Clickable
 from tui.i18n import _, counted
 from tui.shortcuts.command import Command, Group, keyed

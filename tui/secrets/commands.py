@@ -19,7 +19,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.dialogs.line_input import Field, LineScreen
+from tui.dialogs.dialog import Field, LineScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -204,7 +204,7 @@ async def _add_secret(app: Context, manager: ConversationManager, vault: Vault, 
     """Ask for name, value and description, then store the secret. Raises ConfigurationError."""
     from core.secrets.variable_names import MIN_LENGTH
     from core.secrets.vault import wrong_with
-    from tui.dialogs.line_input import LineScreen
+    from tui.dialogs.dialog import LineScreen
 
     title = _("Name of the secret")
     name = await app.push_screen_wait(

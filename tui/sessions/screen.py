@@ -16,8 +16,7 @@ from textual.widgets import Input
 
 from core.errors import HandloomError, OutOfReachError
 from core.store.conversations import ConversationInfo
-from tui.dialogs.dialog import Choice, ChoiceScreen, SureScreen, TextScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen, SureScreen, TextScreen
 from tui.i18n import _, counted
 from tui.sessions.conversation_list import ORDERS, bytes_of
 from tui.sessions.filter_chips import KEYS, NAMES, Chip, Filters

@@ -23,7 +23,7 @@ from textual.worker import WorkType
 from core.errors import HandloomError
 from core.store.conversations import ConversationInfo
 from core.store.search_index import Hit
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.i18n import _, counted
 from tui.sessions.conversation_list import ORDERS, HitList, SessionList
 from tui.sessions.filter_chips import Filters

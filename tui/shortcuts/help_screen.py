@@ -17,7 +17,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_group
-from tui.dialogs.line_input import Field
+from tui.dialogs.dialog import Field
 from tui.i18n import _
 
 TWO_COLUMNS_FROM = 104

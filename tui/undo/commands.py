@@ -1,9 +1,25 @@
-"""Undo, redo and forks: the user sees what would change before it happens, and the result afterwards."""
+"""Undo, redo and forks: the user sees what would change before it happens, and the result afterwards.
+
+In the dialog the turns are listed, the newest first; what undoing the highlighted one would do is asked for and shown
+below. Its result is what the user chose, or None. Texts of events and names of files are cleaned here.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import Binding
+from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from core.errors import HandloomError
+from tui.dialogs.choice_dialog import GuardedScreen
+from tui.dialogs.search_list import Clickable
 from tui.i18n import _, counted
 from tui.plan.commands import look_for_plan
 from tui.replay.commands import fork_here
@@ -12,11 +28,222 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.conversation_start import fork_from
 
 if TYPE_CHECKING:
+    from core.checkpoints.model import FileChange
     from core.events import UndoObservation
-    from core.undo.undo import UndoPreview
+    from core.undo.undo import Turn, UndoPreview
     from tui.chat.view import ChatView
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
+
+MAX_FILES = 500
+"""Files that are listed; users do not read more."""
+CELLS = 90
+WHAT = ((True, True), (True, False), (False, True))
+"""Of chat and files, in the order of the Tab key."""
+KINDS = {
+    "created": ("+", _("restored"), "$text-success"),
+    "changed": ("~", _("reverted"), "$text-warning"),
+    "deleted": ("−", _("deleted"), "$text-error"),
+}
+"""By what would become of a file."""
+
+
+class UndoChoice(NamedTuple):
+    """What is to be undone."""
+
+    preview: UndoPreview
+    chat: bool
+    files: bool
+    overwrite: bool
+
+
+class UndoScreen(GuardedScreen[UndoChoice | None]):
+    """Choose a turn and what of it; or, for a redo, see what it does."""
+
+    guards_bindings = True
+
+    DEFAULT_CSS = """
+    UndoScreen {
+        align: center middle; background: $background 60%;
+        & > Vertical {
+            width: 90%; max-width: 100; height: auto; max-height: 90%; padding: 0 1;
+            background: $surface; border: round $accent;
+            border-title-color: $text-accent; border-title-style: bold; border-subtitle-color: $text-muted;
+        }
+        OptionList, OptionList:focus { height: auto; max-height: 8; border: none; background: $surface; padding: 0; }
+        Static { height: auto; }
+        #undo-what { margin-top: 1; }
+        #undo-files { height: auto; max-height: 16; }
+    }
+    """
+    BINDINGS = [
+        Binding("escape", "leave", "Leave"),
+        Binding("tab", "next_what", show=False, priority=True),
+        Binding("o", "overwrite", show=False),
+        Binding("pagedown", "page(1)", show=False, priority=True),
+        Binding("pageup", "page(-1)", show=False, priority=True),
+    ]
+
+    def __init__(
+        self,
+        turns: Sequence[Turn],
+        preview: Callable[[int], Awaitable[UndoPreview]],
+        *,
+        first: int | None = None,
+        beside: Sequence[str] = (),
+        redo: bool = False,
+    ) -> None:
+        super().__init__()
+        self._turns, self._ask, self._beside, self._redo = turns, preview, beside, redo
+        self._begin = next((index for index, turn in enumerate(turns) if turn.id == first), 0)
+        self._what = 0
+        self._overwrite = False
+        self._preview: UndoPreview | None = None
+        self._previewed_at = float("inf")
+        """When the preview was drawn."""
+        self._problem = ""
+
+    def compose(self) -> ComposeResult:
+        with Vertical() as box:
+            box.border_title = _("Redo") if self._redo else _("Undo this message and everything after it")
+            yield Clickable(*(Option(_turn(turn), id=str(turn.id)) for turn in self._turns), markup=False)
+            yield Static(id="undo-what")
+            with VerticalScroll(id="undo-files", can_focus=False):
+                yield Static(id="undo-list")
+            yield Static(id="undo-warnings")
+
+    def on_mount(self) -> None:
+        """The last turn, or the one that was asked for."""
+        turns = self.query_one(OptionList)
+        turns.focus()
+        turns.highlighted = self._begin
+        self._show()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Ask what undoing it would do."""
+        self._preview, self._problem, self._overwrite = None, "", False
+        self._previewed_at = float("inf")
+        self._show()
+        self._load(int(event.option_id or 0))
+
+    @work(exclusive=True)
+    async def _load(self, first: int) -> None:
+        try:
+            self._preview = await self._ask(first)
+        except HandloomError as error:
+            self._problem = str(error)
+        self._show()
+        self.call_after_refresh(self._note_preview)
+
+    def _note_preview(self) -> None:
+        self._previewed_at = self._handloom.clock()
+
+    # -- what is possible ----------------------------------------------------------------------------------------------
+
+    @property
+    def _choices(self) -> Sequence[tuple[bool, bool]]:
+        preview = self._preview
+        if preview is None or not preview.changes:
+            return ((True, False),)
+        return ((preview.chat, True),) if self._redo else WHAT
+
+    @property
+    def _chosen(self) -> tuple[bool, bool]:
+        return self._choices[self._what % len(self._choices)]
+
+    def action_next_what(self) -> None:
+        """Chat and files, the chat, the files, and round again."""
+        self._what = (self._what + 1) % len(self._choices)
+        self._show()
+
+    def action_overwrite(self) -> None:
+        """Take along what others have changed too, or leave it alone again."""
+        if self._preview is not None and self._preview.disputed:
+            self._overwrite = not self._overwrite
+            self._show()
+
+    def action_page(self, pages: int) -> None:
+        """Scroll the list of files."""
+        files = self.query_one("#undo-files", VerticalScroll)
+        files.scroll_relative(y=pages * max(1, files.size.height - 1), animate=False)
+
+    def on_option_list_option_selected(self) -> None:
+        """Take it, once what it does has been shown for long enough to be read."""
+        if self._preview is not None and self._handloom.clock() - self._previewed_at >= self.guard.guard_s:
+            self.dismiss(UndoChoice(self._preview, *self._chosen, self._overwrite))
+
+    def action_leave(self) -> None:
+        """Undo nothing."""
+        self.dismiss(None)
+
+    # -- what is shown -------------------------------------------------------------------------------------------------
+
+    def _show(self) -> None:
+        chat, files = self._chosen
+        names = {(True, True): _("chat and files"), (True, False): _("the chat"), (False, True): _("the files")}
+        parts: list[Content | str | tuple[str, str]] = []
+        for choice in self._choices:
+            parts += [(f" {names[choice]} ", "reverse" if choice == (chat, files) else "$text-muted"), " "]
+        self.query_one("#undo-what", Static).update(Content.assemble(*parts))
+        self.query_one("#undo-list", Static).update(Content("\n").join(list(self._file_lines(files))))
+        self.query_one("#undo-warnings", Static).update(Content("\n").join(list(self._warnings(files))))
+        keys = [_("Tab chat or files")] if len(self._choices) > 1 else []
+        keys += [_("Enter confirms"), _("Esc leaves")]
+        self.query_one(Vertical).border_subtitle = " · ".join(keys)
+
+    def _file_lines(self, files: bool) -> Iterator[Content]:
+        preview = self._preview
+        if self._problem:
+            yield Content.styled(self._problem, "$text-error")
+        elif preview is None:
+            yield Content.styled(_("Loading files …"), "$text-muted")
+        elif preview.why_no_files:
+            yield Content.styled(preview.why_no_files, "$text-muted")
+        elif not preview.changes:
+            yield Content.styled(_("No file changes."), "$text-muted")
+        elif not files:
+            yield Content.styled(_("Files do not change."), "$text-muted")
+        else:
+            spared = frozenset() if self._overwrite else frozenset(preview.disputed)
+            for change in preview.changes[:MAX_FILES]:
+                yield _file(change, stays=change.path in spared)
+            if (more := len(preview.changes) - MAX_FILES) > 0:
+                yield Content(counted(more, "and {n} more file", "and {n} more files"))
+
+    def _warnings(self, files: bool) -> Iterator[Content]:
+        preview = self._preview
+        if preview is None:
+            return
+        if files and preview.disputed:
+            text = counted(
+                len(preview.disputed),
+                "{n} of them was changed by others too.",
+                "{n} of them were changed by others too.",
+            )
+            key = _("o keeps it") if self._overwrite else _("It is kept; o reverts it too.")
+            yield Content.styled(f"{text} {key}", "$text-warning")
+        if files and preview.others:
+            text = counted(
+                len(preview.others),
+                "{n} file changed only by others is not touched.",
+                "{n} files changed only by others are not touched.",
+            )
+            yield Content.styled(text, "$text-muted")
+        for title in self._beside if files else ():
+            text = _("“{title}” is working in the same folder; its changes may be mixed in.")
+            yield Content.styled(text.format(title=sanitize_line(title, 40)), "$text-warning")
+
+
+def _turn(turn: Turn) -> Content:
+    at = turn.at.astimezone().strftime(_("%d %b %H:%M"))
+    return Content.assemble((at, "$text-muted"), "  ", sanitize_line(turn.text, CELLS - 15))
+
+
+def _file(change: FileChange, *, stays: bool) -> Content:
+    glyph, word, colour = ("·", _("kept"), "$text-muted") if stays else KINDS[change.kind]
+    lines = _("binary") if change.binary else f"+{change.added} −{change.removed}"
+    path = sanitize_line(change.path, CELLS - 30)
+    return Content.assemble((f"{glyph} ", colour), path, (f"  {word}  {lines}", "$text-muted"))
 
 
 # -- undo ----------------------------------------------------------------------------------------------------------
@@ -43,7 +270,6 @@ def undo_from(app: Context, message: ChatView.UndoWanted) -> None:
 
 
 async def _undo(app: Context, tab: ConversationTab, first: int | None = None) -> None:
-    from tui.undo.screen import UndoScreen
 
     assert app.manager is not None
     turns = await tab.session.undo.turns()
@@ -68,7 +294,6 @@ async def _undo(app: Context, tab: ConversationTab, first: int | None = None) ->
 
 async def _redo(app: Context, tab: ConversationTab) -> None:
     from core.undo.undo import Turn
-    from tui.undo.screen import UndoScreen
 
     assert app.manager is not None
     preview = await tab.session.undo.preview_redo()

@@ -124,7 +124,7 @@ def rename(app: Context) -> None:
     tab = app.tabs.conversation
     if tab is None:
         return
-    from tui.dialogs.line_input import LineScreen
+    from tui.dialogs.dialog import LineScreen
 
     def chosen(text: str | None) -> None:
         title = " ".join((text or "").split())[:TITLE_CHARS]

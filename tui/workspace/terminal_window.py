@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from tui.cli.output import redact_environment, traceback_text
+from tui.cli.failure_report import redact_environment, traceback_text
 from tui.i18n import _
 from tui.terminal_io import escapes
 from tui.terminal_io.sanitizer import sanitize, sanitize_line

@@ -1,9 +1,8 @@
 """The tools that a model can call. Each defines its parameters and the action that a call becomes."""
 
-from core.agent.tools.browser import BROWSER
 from core.agent.tools.control import DELEGATE, FINISH, REQUEST_CONDENSATION, TASK_TRACKER, THINK, delegate_to
 from core.agent.tools.files import GLOB, GREP, STR_REPLACE_EDITOR, VIEW
-from core.agent.tools.shell import EXECUTE_BASH, EXECUTE_IPYTHON_CELL
+from core.agent.tools.sandbox import BROWSER, EXECUTE_BASH, EXECUTE_IPYTHON_CELL
 from core.agent.tools.tool import InvalidCall, Tool
 
 CODEACT_TOOLS: tuple[Tool, ...] = (

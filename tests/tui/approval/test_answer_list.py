@@ -18,7 +18,7 @@ from tui.approval.question import Question
 from tui.approval.view import QuestionView
 from tui.dialogs.answer_list import Effect, QuestionList, Row
 from tui.dialogs.choice_dialog import GUARD_S, HELD_GUARDS, KeyGuard, LastKey
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen
 
 GUARDED = ScreenSettings()
 PATTERN = "bash(git push *)"

@@ -11,8 +11,7 @@ from core.events import CmdRunAction, MessageAction, envelope_to_dict
 from tests.tui.doubles import StreamDouble
 from tests.tui.workspace.running_app import Running, running
 from tui.dialogs.dialog import TextScreen
-from tui.events.event_parts import MANY, Part, copy_text, describe, parts_of
-from tui.events.event_tree import EventScreen, EventTree
+from tui.events.event_tree import MANY, EventScreen, EventTree, Part, copy_text, describe, parts_of
 
 pytestmark = pytest.mark.every_frame
 

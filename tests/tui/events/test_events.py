@@ -20,7 +20,7 @@ from core.events import (
 )
 from tests.tui.doubles import StreamDouble
 from tui.events import model as module
-from tui.events.event_parts import shown_json
+from tui.events.event_tree import shown_json
 from tui.events.model import EventsModel, summarize
 from tui.events.view import EventsView
 

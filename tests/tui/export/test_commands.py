@@ -15,8 +15,7 @@ from tests.import_export.conversations import BEGAN_AT, ORDINARY, home_with
 from tests.import_export.test_secret_scan import SECRET, leaking
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
-from tui.dialogs.dialog import ChoiceScreen, SureScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import ChoiceScreen, LineScreen, SureScreen
 from tui.export.commands import FindingsScreen, descriptions, suggested_file
 
 

@@ -14,8 +14,7 @@ from core.mcp.supervisor import Server as OurServer
 from core.mcp.supervisor import ServerState
 from tests.tui.doubles import ManagerDouble, ServersDouble, StreamDouble
 from tests.tui.workspace.running_app import Running, running, until
-from tui.dialogs.dialog import ChoiceScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import ChoiceScreen, LineScreen
 from tui.mcp.called_tools import Tool, ToolsModel, mcp_text
 from tui.mcp.commands import MCPScreen
 

@@ -11,7 +11,7 @@ from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import COMMANDS
 from tui.dialogs.search_list import Clickable
 from tui.palette.screen import PaletteScreen
-from tui.settings.screen import SettingsScreen
+from tui.settings.commands import SettingsScreen
 
 
 async def open_palette(it: Running) -> Clickable:

@@ -17,7 +17,7 @@ from core.events import (
     MessageAction,
 )
 from tui.commands import COMMANDS
-from tui.prompt import references, slash_commands
+from tui.prompt import attachments, slash_commands
 from tui.prompt.attachments import Chips, Picture, is_long
 from tui.prompt.completion import Kind, Trigger, trigger_at
 from tui.prompt.history_search import merge_history, search_history
@@ -214,19 +214,19 @@ def envelope(number: int, event: Event, source: EventSource = EventSource.AGENT)
 
 
 def test_referenced_ids_of_a_text() -> None:
-    assert references.referenced_ids("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
-    assert len(references.referenced_ids(" ".join(f"#{n}" for n in range(50)))) == references.MAX_REFERENCES
+    assert attachments.referenced_ids("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
+    assert len(attachments.referenced_ids(" ".join(f"#{n}" for n in range(50)))) == attachments.MAX_REFERENCES
 
 
 def test_excerpt_of_an_event_is_quoted_and_bounded() -> None:
     run = envelope(7, CmdRunAction(command="make all"))
-    assert references.excerpt(run) == "Event #7 (run, by the agent):\n> Running command: make all"
+    assert attachments.event_excerpt(run) == "Event #7 (run, by the agent):\n> Running command: make all"
     result = envelope(8, CmdOutputObservation(command="make", content="line\n" * 5000))
-    text = references.context([run, result])
-    assert text.startswith(references.INTRODUCTION)
+    text = attachments.reference_context([run, result])
+    assert text.startswith(attachments.INTRODUCTION)
     assert "Event #8 (result of run, by the agent):\n> line\n" in text
-    assert len(text) < 4 * references.EXCERPT_CHARS
-    assert references.context([]) == ""
+    assert len(text) < 4 * attachments.EXCERPT_CHARS
+    assert attachments.reference_context([]) == ""
 
 
 def test_candidates_are_newest_first_without_internal_events() -> None:
@@ -236,10 +236,10 @@ def test_candidates_are_newest_first_without_internal_events() -> None:
         envelope(2, CmdRunAction(command="ls", hidden=True)),
         envelope(3, CmdRunAction(command="ls")),
     ]
-    assert [e.id for e in references.candidates(page)] == [3, 0]
+    assert [e.id for e in attachments.reference_candidates(page)] == [3, 0]
 
 
 @pytest.mark.parametrize(("query", "is_meant"), [("", True), ("1", True), ("12", True), ("2", False), ("RUN", True),
                                                  ("make", True), ("cake", False)])  # fmt: skip
 def test_event_matches_a_query(query: str, is_meant: bool) -> None:
-    assert references.matches(envelope(12, CmdRunAction(command="make all")), query) is is_meant
+    assert attachments.reference_matches(envelope(12, CmdRunAction(command="make all")), query) is is_meant

@@ -10,8 +10,7 @@ from core.events import MessageAction, ReviewAction
 from tests.checkpoints.test_turns import read
 from tests.tui.undo.test_undo import Shown, shown
 from tests.tui.workspace.running_app import until
-from tui.dialogs.dialog import SureScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen, SureScreen
 from tui.review.commands import ChangesScreen
 
 LONG = "".join(f"line {n}\n" for n in range(1, 41))

@@ -10,8 +10,7 @@ from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import running, until
-from tui.dialogs.dialog import SureScreen
-from tui.dialogs.line_input import LineScreen
+from tui.dialogs.dialog import LineScreen, SureScreen
 from tui.secrets.commands import NameScreen, SecretsScreen, ValueField, ValueScreen
 
 

@@ -16,7 +16,7 @@ from tests.settings.test_editable_settings import sample
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.search_list import Clickable
-from tui.settings.screen import SettingsScreen
+from tui.settings.commands import SettingsScreen
 
 NAMES = [name for name, _ in fields(Settings)]
 

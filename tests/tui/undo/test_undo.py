@@ -23,7 +23,7 @@ from tests.workspaces.test_forks import TURNS, manager_of, said
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.dialogs.dialog import ChoiceScreen, SureScreen
-from tui.undo.screen import UndoScreen
+from tui.undo.commands import UndoScreen
 
 
 @dataclass

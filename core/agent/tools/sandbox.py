@@ -1,18 +1,19 @@
-"""Tools for programs: execute_bash runs commands in the sandbox's shell, execute_ipython_cell Python in a kernel.
+"""Tools that run something in the sandbox: execute_bash commands, execute_ipython_cell Python, browser the browser.
 
-The shell and the kernel keep their state between calls.
+The shell, the kernel and the browser keep their state between calls. The browser is controlled with the functions of
+BrowserGym, one call per line.
 """
 
 from __future__ import annotations
 
 from core.agent.tools.tool import RISK_PARAMETER, Arguments, InvalidCall, Tool, parameters_of, risk_of
-from core.events import CmdRunAction, IPythonRunCellAction
+from core.events import BrowseInteractiveAction, CmdRunAction, IPythonRunCellAction
 
 MAX_TIMEOUT_S = 24 * 3600.0
 """One day; a longer timeout is taken for a mistake."""
 
 
-def _to_action(arguments: Arguments) -> CmdRunAction:
+def _to_command(arguments: Arguments) -> CmdRunAction:
     timeout = arguments.get("timeout")
     if timeout is not None and not 0 < timeout <= MAX_TIMEOUT_S:
         raise InvalidCall(f"Invalid float passed to 'timeout' argument: {timeout}")
@@ -54,7 +55,7 @@ EXECUTE_BASH = Tool(
     },
     required=("command", "security_risk"),
     actions=(CmdRunAction,),
-    to_action=_to_action,
+    to_action=_to_command,
 )
 
 
@@ -80,4 +81,50 @@ EXECUTE_IPYTHON_CELL = Tool(
     to_action=lambda arguments: IPythonRunCellAction(code=arguments["code"], security_risk=risk_of(arguments)),
     plugin="jupyter",
     more={"agent_skills": SKILLS},
+)
+
+
+_FUNCTIONS = """goto(url: str)
+go_back()
+go_forward()
+noop(wait_ms: float = 1000): wait
+scroll(delta_x: float, delta_y: float): in pixels, positive is right and down
+fill(bid: str, value: str): a field's whole text
+select_option(bid: str, options: str | list[str]): by value or label
+click(bid: str, button: "left" | "middle" | "right" = "left", modifiers: list[str] = [])
+dblclick(bid: str, button: "left" | "middle" | "right" = "left", modifiers: list[str] = [])
+hover(bid: str)
+press(bid: str, key_comb: str): such as "Enter", "ControlOrMeta+a"
+focus(bid: str)
+clear(bid: str)
+drag_and_drop(from_bid: str, to_bid: str)
+upload_file(bid: str, file: str | list[str])"""
+
+
+def _to_action(arguments: Arguments) -> BrowseInteractiveAction:
+    return BrowseInteractiveAction(
+        browser_actions=arguments["code"], security_risk=risk_of(arguments), return_axtree=False
+    )
+
+
+BROWSER = Tool(
+    name="browser",
+    description=(
+        "Open web pages and act on them in a real browser. The answer has the page's address, its accessibility tree "
+        "and what went wrong; the number in brackets before an element, such as [a12], is its bid. Pages that you "
+        "serve in this sandbox are at http://localhost:PORT; for the text of a page on the internet curl is often "
+        "enough. Bids change with the page: act on those of the latest answer. Several calls can stand in one code, a "
+        "line each; after one that fails the rest is not done. The functions:\n" + _FUNCTIONS
+    ),
+    parameters={
+        "code": {
+            "type": "string",
+            "description": "Calls of these functions with literal arguments, such as goto('http://localhost:8000').",
+        },
+        "security_risk": RISK_PARAMETER,
+    },
+    required=("code", "security_risk"),
+    actions=(BrowseInteractiveAction,),
+    to_action=_to_action,
+    plugin="browser",
 )
