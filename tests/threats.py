@@ -617,7 +617,7 @@ THREATS = (
     ),
     Threat(
         "M03",
-        "A file of the workspace starts a server",
+        "A file in the workspace starts a server",
         "Nothing runs before the user has approved the whole command, which is shown as it is; another command, "
         "variable or script asks again; a program without a version is pointed out; a server gets only variables "
         "that were named",

@@ -41,6 +41,7 @@ def main(arguments: list[str] | None = None) -> int:
 VERBS = {
     "run": "tui.cli.run:run",
     "again": "tui.rerun.cli:run",
+    "rerun": "tui.rerun.cli:run",
     "list": "tui.sessions.cli:list_conversations",
     "search": "tui.sessions.cli:search",
     "rename": "tui.sessions.cli:rename",
@@ -96,7 +97,7 @@ def _doctor(options: argparse.Namespace) -> int:
     import asyncio
 
     _set_language_and_keys()
-    if options.mend or options.index:
+    if options.repair or options.index:
         from tui.doctor import repair_cli
 
         return int(asyncio.run(repair_cli.run(options)))

@@ -344,7 +344,7 @@ def remedy(error: Exception) -> str:
     if "readonly" in text or "read-only" in text:
         return "Make the data folder writable, or set HANDLOOM_HOME to another folder."
     if "malformed" in text or "not a database" in text:
-        return "The file is damaged. Recover what is readable with: handloom doctor --mend"
+        return "The file is damaged. Recover what is readable with: handloom doctor --repair"
     if "locked" in text:
         return "Another program holds the database; close it and try again."
     return "Check the disk, then try again. Nothing that was shown is lost."
@@ -364,11 +364,13 @@ def without_database(path: Path) -> bool:
 def check_can_open(path: Path) -> None:
     """Raise StoreError if opening the database would make damage worse, or open something that is not a file."""
     if path.with_name(JOURNAL).exists():
-        raise StoreError(f"A repair of {path} was interrupted. Finish it with: handloom doctor --mend")
+        raise StoreError(f"A repair of {path} was interrupted. Finish it with: handloom doctor --repair")
     if without_database(path):
         raise StoreError(
             f"{path} is empty or missing, but its write-ahead log exists. "
-            "Recover its content with: handloom doctor --mend"
+            "Recover its content with: handloom doctor --repair"
         )
     if os.path.lexists(path) and not path.is_file():
-        raise StoreError(f"{path} is not a file. Restore the database, or move this away with: handloom doctor --mend")
+        raise StoreError(
+            f"{path} is not a file. Restore the database, or move this away with: handloom doctor --repair"
+        )

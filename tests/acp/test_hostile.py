@@ -127,7 +127,7 @@ async def test_second_prompt_is_refused_and_cancel_without_prompt_does_nothing(
                     client.write(json.dumps(answer).encode() + b"\n")
             elif "method" not in message:
                 answers.append(message)
-    assert "A prompt runs" in answers[0]["error"]["message"]
+    assert "running a prompt" in answers[0]["error"]["message"]
     assert answers[1]["result"] == {"stopReason": "end_turn"}
     assert [e["args"]["content"] for e in handloom.export(session) if e.get("action") == "message"] == ["first"]
 
@@ -219,4 +219,4 @@ def test_regular_file_as_input_is_refused(handloom: Handloom, tmp_path: Path) ->
         process = handloom.start("acp", stdin=stdin)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert b"Let an editor start it." in err
+    assert b"Configure your editor to start it." in err

@@ -33,7 +33,7 @@ async def test_agent_of_an_editor_is_isolated(tmp_path: Path) -> None:
         (told,) = (text_of(call) for call in editor.calls().values())
         said = editor.said()
     assert "No sandbox" not in said
-    assert "Further folders are not opened" in said
+    assert "Additional folders are not opened" in said
     assert "tried" in told
     assert "canary" not in told, "neither the file outside nor the key"
     assert list(outside.iterdir()) == []

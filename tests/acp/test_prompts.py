@@ -43,6 +43,6 @@ def test_too_many_pictures_are_refused_before_they_are_decoded() -> None:
     data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
     blocks = [acp.image_block(data, "image/png")] * MAX_PICTURES
     assert len(message_of(blocks, "/").pictures) == MAX_PICTURES
-    assert message_of(blocks, "/").text == "(a picture)"
+    assert message_of(blocks, "/").text == "(an image)"
     with pytest.raises(RequestError, match="at most"):
         message_of([*blocks, acp.image_block("???", "image/png")], "/")

@@ -188,7 +188,7 @@ class TestQuestions:
         async with editing(handloom, model, lambda asked: next(answers)) as editor:
             session = await editor.open(handloom)
             assert await editor.prompt(session, "make it") == "end_turn"
-            assert "it waits for your answer" in editor.said()
+            assert "it is waiting for your answer" in editor.said()
             assert not (handloom.workspace / "made").exists()
             assert await editor.prompt(session, "well?") == "end_turn"
         assert (handloom.workspace / "made").exists()
@@ -205,7 +205,7 @@ class TestQuestions:
         assert states(handloom, session)[-1] == "awaiting_user_confirmation"
         async with editing(handloom, model) as editor:
             await editor.connection.load_session(cwd=str(handloom.workspace), session_id=session, mcp_servers=[])
-            assert "An action waits for your answer." in editor.said()
+            assert "An action is waiting for your answer." in editor.said()
             assert await editor.prompt(session, "go on") == "end_turn"
         assert [asked["title"] for asked in editor.asked] == ["touch made"]
         assert (handloom.workspace / "made").exists()

@@ -1,4 +1,4 @@
-"""`handloom again`, as a user types it: what it prints, and the exit status that says whether it came out the same."""
+"""`handloom rerun`, as a user types it: what it prints, and the exit status that says whether it came out the same."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def recording(handloom: Handloom, tmp_path: Path) -> str:
 
 
 def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_path: Path, recording: str) -> None:
-    same = handloom("again", recording)
+    same = handloom("rerun", recording)
     assert same.status == 0, same.err
     lines = same.lines
     assert lines[0] == "   1 ≈ same except for expected differences: Running command: cat given; date"
@@ -38,7 +38,7 @@ def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_pa
     other = tmp_path / "other"
     other.mkdir()
     (other / "given").write_text("now\n")
-    different = handloom("again", recording, "--workspace", str(other), "--stop-at-first")
+    different = handloom("rerun", recording, "--workspace", str(other), "--stop-at-first")
     assert different.status == 1
     assert different.lines == [
         "   1 ✕ different: Running command: cat given; date",
@@ -50,7 +50,7 @@ def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_pa
 
 
 def test_json_has_an_object_for_each_action_and_a_summary(handloom: Handloom, recording: str) -> None:
-    done = handloom("again", recording, "--json")
+    done = handloom("rerun", recording, "--json")
     first, second, last = map(json.loads, done.lines)
     assert (first["outcome"], first["differences"]) == ("alike", [])
     assert (second["outcome"], second["number"], second["action"]) == ("same", 2, "run")
@@ -58,9 +58,9 @@ def test_json_has_an_object_for_each_action_and_a_summary(handloom: Handloom, re
 
 
 def test_what_cannot_be_run_again_is_refused_with_2(handloom: Handloom, tmp_path: Path, recording: str) -> None:
-    nobody = handloom("again", "nobody")
+    nobody = handloom("rerun", "nobody")
     assert (nobody.status, nobody.out) == (2, "")
     assert "There is no conversation nobody." in nobody.err
-    nowhere = handloom("again", recording, "--workspace", str(tmp_path / "nowhere"))
+    nowhere = handloom("rerun", recording, "--workspace", str(tmp_path / "nowhere"))
     assert nowhere.status == 2
     assert "is not a folder" in nowhere.err

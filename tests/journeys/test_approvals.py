@@ -32,7 +32,7 @@ def test_of_two_screens_the_second_reads_along_and_is_told_who_has_it(handloom: 
     (conversation,) = handloom.conversations()
     id = conversation["conversation_id"]
     second.handloom("--resume", id)
-    second.wait_for("is open in another Handloom (process ", "but only read", "look around", "approval required")
+    second.wait_for("is open in another Handloom (process ", "read-only", "look around", "approval required")
     second.press("y", "Enter")
     second.press("C-q")
     second.wait_for("look around", gone=True)

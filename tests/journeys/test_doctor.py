@@ -169,7 +169,7 @@ class TestDatabase:
         file = used.home / "handloom.db"
         whole = file.read_bytes()
         file.write_bytes(b"something else " * 999 if damage == "no database" else whole[:4096] + b"\xff" * 20_000)
-        Examined(used).says("database", "missing", "handloom.db", "handloom doctor --mend")
+        Examined(used).says("database", "missing", "handloom.db", "handloom doctor --repair")
 
     def test_one_of_a_newer_handloom(self, used: Handloom) -> None:
         with closing(sqlite3.connect(used.home / "handloom.db")) as connection:

@@ -22,7 +22,7 @@ def terminal(handloom: Handloom) -> Iterator[Terminal]:
 
 def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Terminal) -> None:
     terminal.handloom()
-    terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q ends Handloom")
+    terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q quits")
     terminal.read_the_question()
     terminal.press("Enter")
     terminal.wait_for("Show me what you can do.")

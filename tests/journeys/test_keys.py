@@ -34,7 +34,7 @@ def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path
     unknown, clash = after.err.splitlines()
     assert "unknown command" in unknown
     assert "\x1b" not in after.err
-    assert clash.startswith("handloom: Keys: conv.next (line 5 of config.toml): F2 is pane.chat already (Chat)")
+    assert clash.startswith("handloom: Keys: conv.next (line 5 of config.toml): F2 is already used by pane.chat (Chat)")
     project = program.workspace / ".handloom"
     project.mkdir()
     for folder in (program.workspace, project):

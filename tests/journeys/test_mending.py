@@ -59,13 +59,13 @@ def test_what_can_be_read_is_saved_and_the_conversation_goes_on(
     overwrite_events(database)
     damaged = database.read_bytes()
 
-    looked = handloom("doctor", "--mend")
+    looked = handloom("doctor", "--repair")
     assert looked.status == 1
     assert "is damaged" in looked.out
-    assert "handloom doctor --mend --yes" in looked.out
+    assert "handloom doctor --repair --yes" in looked.out
     assert database.read_bytes() == damaged
 
-    told = json.loads((done := handloom("doctor", "--mend", "--yes", "--json")).out)
+    told = json.loads((done := handloom("doctor", "--repair", "--yes", "--json")).out)
     assert (done.status, told["ok"], told["mended"]) == (0, True, True)
     assert Path(told["kept"]).read_bytes() == damaged
     assert told["lost"]
@@ -81,7 +81,7 @@ def test_what_can_be_read_is_saved_and_the_conversation_goes_on(
     assert "lost: the database was damaged" in told_of[0]
     went_on = handloom("run", "weave on", "--resume", conversation)
     assert went_on.status == 0, went_on.err
-    whole = handloom("doctor", "--mend", "--json")
+    whole = handloom("doctor", "--repair", "--json")
     assert (whole.status, json.loads(whole.out)["mended"]) == (0, False)
 
 
@@ -109,8 +109,8 @@ def test_whoever_is_refused_is_told_the_command_that_mends(damage: Callable[[Pat
     database = handloom.home / "handloom.db"
     damage(database)
     mode = os.stat("/dev/null").st_mode
-    refused(handloom("list"), "handloom doctor --mend")
-    done = handloom("doctor", "--mend", "--yes")
+    refused(handloom("list"), "handloom doctor --repair")
+    done = handloom("doctor", "--repair", "--yes")
     assert done.status == 0, done.out + done.err
     assert "Traceback" not in done.err
     assert list(handloom.home.glob(DAMAGED))
@@ -127,18 +127,18 @@ async def test_nothing_is_written_while_another_process_has_the_home_open(handlo
         connection.execute("DELETE FROM events WHERE id = 2")
         connection.commit()
         connection.close()
-        done = handloom("doctor", "--mend", "--yes")
+        done = handloom("doctor", "--repair", "--yes")
         assert done.status == 2
         assert not list(handloom.home.glob(DAMAGED))
         if sys.platform == "linux":
             assert f"process {os.getpid()}" in done.err
-    assert handloom("doctor", "--mend", "--yes").status == 0
+    assert handloom("doctor", "--repair", "--yes").status == 0
     assert list(handloom.home.glob(DAMAGED))
 
 
 def test_a_newer_database_and_a_broken_file_of_the_users_are_told_of_and_left(handloom: Handloom) -> None:
     (handloom.home / "permissions.json").write_text("{")
-    done = handloom("doctor", "--mend", "--yes", "--json")
+    done = handloom("doctor", "--repair", "--yes", "--json")
     assert done.status == 1
     found = {Path(each["file"]).name: each["found"] for each in json.loads(done.out)["files"]}
     assert found["permissions.json"]
@@ -147,7 +147,7 @@ def test_a_newer_database_and_a_broken_file_of_the_users_are_told_of_and_left(ha
     connection = sqlite3.connect(handloom.home / "handloom.db")
     connection.execute(f"PRAGMA user_version = {VERSION + 1}")
     connection.close()
-    newer = handloom("doctor", "--mend", "--yes")
+    newer = handloom("doctor", "--repair", "--yes")
     assert newer.status == 2
     assert "newer Handloom" in newer.err
 
@@ -173,10 +173,10 @@ cp -r "$home" "$kept/copy"
 mount -t tmpfs -o size=20m none "$home"; cp -r "$kept/copy/." "$home"
 free=$(df -k --output=avail "$home" | tail -n 1)
 head -c $((free - 8))K /dev/zero >"$home/ballast"
-"$@" doctor --mend --yes >"$kept/full.out" 2>"$kept/full.err"; echo $? >"$kept/full"
+"$@" doctor --repair --yes >"$kept/full.out" 2>"$kept/full.err"; echo $? >"$kept/full"
 cmp "$home/handloom.db" "$kept/copy/handloom.db" && ls "$home" >"$kept/files"
 rm "$home/ballast"
-"$@" doctor --mend --yes >"$kept/room.out" 2>"$kept/room.err"; echo $? >"$kept/room"
+"$@" doctor --repair --yes >"$kept/room.out" 2>"$kept/room.err"; echo $? >"$kept/room"
 """
 
 

@@ -84,12 +84,12 @@ async def test_resuming_takes_a_slot_and_clears_the_notice_once() -> None:
     parts = Parts()
     await parts.resume()
     assert (parts.calls, parts.notices) == ([], []), "it was awake"
-    await parts.suspend(Status("error", "X", "asleep"))
+    await parts.suspend(Status("error", "X", "suspended"))
     await parts.resume()
     await parts.resume()
     assert not parts.suspension.is_on
     assert parts.calls == ["snapshot", "sandbox", "model", "reopened"]
-    assert parts.notices == [("error", "X", "asleep"), ("error", "X", "")]
+    assert parts.notices == [("error", "X", "suspended"), ("error", "X", "")]
     with pytest.raises(UsageError, match="All 1 conversations"):
         await parts.slots.take("b")
 

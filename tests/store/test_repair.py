@@ -120,7 +120,7 @@ async def test_a_write_ahead_log_without_its_database_is_recovered(is_gone: bool
     if not is_gone:
         (crashed / "handloom.db").touch()
     log = (crashed / "handloom.db-wal").read_bytes()
-    with pytest.raises(StoreError, match="handloom doctor --mend"):
+    with pytest.raises(StoreError, match="handloom doctor --repair"):
         async with EventStore(crashed):
             pass
     assert (crashed / "handloom.db-wal").read_bytes() == log

@@ -208,7 +208,7 @@ async def test_failed_commit_stores_no_append_and_the_next_one_succeeds(home: Ho
     assert [type(answer) for answer in answers] == [StoreError, StoreError]
     assert str(answers[0]) == (
         "The event could not be stored: malformed JSON. "
-        "The file is damaged. Recover what is readable with: handloom doctor --mend"
+        "The file is damaged. Recover what is readable with: handloom doctor --repair"
     )
     assert (home.texts(), home.commits, a.in_doubt, b.in_doubt) == ([], 0, True, True)
     home.all("DROP TRIGGER full")

@@ -156,7 +156,7 @@ class EditorSession:
         self._translator, self._last_id = translator, max(last, self._last_id)
         self._send_usage(self.session.state.metrics)
         if self.session.state.awaiting is not None:
-            self.say(_("An action waits for your answer. You are asked again with your next message."))
+            self.say(_("An action is waiting for your answer. You will be asked again with your next message."))
             await self.outbox.flush()
 
     # -- a prompt ------------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ class EditorSession:
     async def prompt(self, request: PromptRequest, home: Path) -> PromptResponse:
         """Send a message to the agent, and respond when it rests. Raises RequestError, HandloomError."""
         if self.turn is not None:
-            wrong = _("A prompt runs in this session already. Wait for its end, or cancel it.")
+            wrong = _("This session is already running a prompt. Wait until it ends, or cancel it.")
             raise RequestError(INVALID_REQUEST, wrong)
         self.turn = turn = Turn()
         before, since = self.session.state.metrics.accumulated_token_usage, self.session.stream.latest_id
@@ -214,12 +214,12 @@ class EditorSession:
         state = self.session.state
         reason = "cancelled" if turn.is_cancelled else stop_reason(state)
         if not is_answered and not turn.is_cancelled:
-            self.say(_("The action was not carried out: it waits for your answer. Send a message to be asked again."))
+            self.say(_("The action was not run: it is waiting for your answer. Send a message to be asked again."))
         elif reason in ("max_turn_requests", "max_tokens"):
-            self.say(_("Write /continue to go on past the limit, by the same amount again."))
+            self.say(_("Send /continue to extend the limit by the same amount and go on."))
         await self.outbox.flush()
         if reason is None:
-            raise RequestError(INTERNAL_ERROR, state.reason or _("The agent failed. Write /continue to try again."))
+            raise RequestError(INTERNAL_ERROR, state.reason or _("The agent failed. Send /continue to try again."))
         return PromptResponse(stop_reason=reason)
 
     # -- permission requests -------------------------------------------------------------------------------------------

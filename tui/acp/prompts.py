@@ -92,13 +92,13 @@ def message_of(blocks: Sequence[object], folder: str) -> Message:
             case EmbeddedResourceContentBlock(resource=resource):
                 parts.append(mention(resource.uri, folder))
             case _:
-                raise RequestError(INVALID_PARAMS, _("Sound cannot be sent. Write the message instead."))
+                raise RequestError(INVALID_PARAMS, _("Audio is not supported. Type the message instead."))
     message.text = _joined(parts)
     message.context = "\n\n".join([INTRODUCTION, *embedded]) if embedded else ""
     if not message.text.strip():
         if not message.pictures:
             raise RequestError(INVALID_PARAMS, _("The message is empty. Write what you want done."))
-        message.text = _("(a picture)")
+        message.text = _("(an image)")
     return message
 
 
@@ -143,13 +143,13 @@ def _quoted(name: str, text: str, limit: int) -> str:
 def _picture(data: str, number: int) -> str:
     """Return a picture's `data:` URL, with the type found from its bytes. Raises RequestError."""
     if number >= MAX_PICTURES:
-        raise RequestError(INVALID_PARAMS, _("A message has {n} pictures at most.").format(n=MAX_PICTURES))
+        raise RequestError(INVALID_PARAMS, _("A message can have at most {n} images.").format(n=MAX_PICTURES))
     try:
-        return picture_of(base64.b64decode(data, validate=True), _("The picture")).url
+        return picture_of(base64.b64decode(data, validate=True), _("The image")).url
     except RefusedError as error:
         raise RequestError(INVALID_PARAMS, str(error)) from error
     except (binascii.Error, ValueError) as error:
-        raise RequestError(INVALID_PARAMS, _("A picture is not valid base64. Send it again.")) from error
+        raise RequestError(INVALID_PARAMS, _("An image is not valid base64. Send it again.")) from error
 
 
 async def stored_pictures(envelope: Envelope, stream: EventStream) -> Sequence[UserMessageChunk]:
@@ -175,7 +175,7 @@ async def stored_pictures(envelope: Envelope, stream: EventStream) -> Sequence[U
 async def available_commands(home: Path, gathered: Gathered) -> AvailableCommandsUpdate:
     """The user's commands, those of a trusted project, tasks and skills."""
     own, _problems = await asyncio.to_thread(slash_commands.load, home, project_commands(gathered))
-    about_continue = _("Go on after a stop, an error or a limit; a limit is extended by the same amount again.")
+    about_continue = _("Continue after a stop, an error or a limit; a limit is extended by the same amount.")
     compact_input = AvailableCommandInput(root=UnstructuredCommandInput(hint=_("what to keep")))
     about_compact = _("Compact the conversation. Optionally say what to keep.")
     found = [

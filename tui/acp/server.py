@@ -153,7 +153,7 @@ class Server:
 
     async def authenticate(self, request: AuthenticateRequest) -> None:
         """Refuse: the keys of models are in the environment."""
-        raise RequestError(INVALID_PARAMS, _("Handloom has no log-in. Set the key of your model's provider."))
+        raise RequestError(INVALID_PARAMS, _("Handloom has no login. Set the API key of your model's provider."))
 
     # -- sessions ------------------------------------------------------------------------------------------------------
 
@@ -164,7 +164,7 @@ class Server:
         manager = await self.manager()
         if not manager.settings.model and manager.settings.agent.name != ACP_AGENT:
             raise ConfigurationError(
-                _("No model is configured. Give one in the editor's settings: handloom acp --model PROVIDER/NAME.")
+                _("No model is configured. Set one in the editor's settings: handloom acp --model PROVIDER/NAME.")
             )
         session = await manager.create(workspace=folder)
         await manager.attach(session.id)
@@ -194,7 +194,9 @@ class Server:
                     raise _no_session(request.session_id)
                 editor = self._add_session(await manager.attach(request.session_id))
             elif editor.turn is not None:
-                raise RequestError(INVALID_REQUEST, _("A prompt runs in this session. Wait for its end, or cancel it."))
+                raise RequestError(
+                    INVALID_REQUEST, _("This session is running a prompt. Wait until it ends, or cancel it.")
+                )
             if replays:
                 await editor.replay()
         if (workspace := editor.session.info.workspace) != folder:
@@ -295,7 +297,9 @@ class Server:
             if runtime.why_open:
                 editor.say(f"{sanitize_line(runtime.why_open, 300)}.")
         if folders:
-            editor.say(_("Further folders are not opened. Name those that may be read in sandbox.readable_paths."))
+            editor.say(
+                _("Additional folders are not opened. Add those that the agent may read to sandbox.readable_paths.")
+            )
         if servers:
             names = [sanitize_line(str(getattr(server, "name", "")), SERVER_NAME_CELLS) or "?" for server in servers]
             shown = ", ".join(names[:MAX_SERVER_NAMES]) + (", …" if len(names) > MAX_SERVER_NAMES else "")
@@ -313,7 +317,7 @@ def _absolute(folder: str) -> str:
 
 
 def _no_session(id: str) -> RequestError:
-    text = _("There is no session {id} here. Load it, or begin a new one.")
+    text = _("Session {id} is not loaded. Load it, or start a new one.")
     return RequestError(NOT_FOUND, text.format(id=sanitize_line(id, 60)))
 
 
@@ -345,7 +349,9 @@ async def standard_streams() -> AsyncIterator[JsonRpcStream]:
         source, _protocol = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), incoming)
         sink, _sink_protocol = await loop.connect_write_pipe(lambda: protocol, outgoing)
     except (ValueError, OSError) as error:
-        raise UsageError(_("This command talks with an editor through pipes. Let an editor start it.")) from error
+        raise UsageError(
+            _("This command talks to an editor through pipes. Configure your editor to start it.")
+        ) from error
     watch = asyncio.create_task(_end_with(ended, reader))
     wire = JsonRpcStream(reader, asyncio.StreamWriter(sink, protocol, None, loop))
     try:
@@ -376,7 +382,7 @@ async def _end_with(output: asyncio.StreamReader, reader: asyncio.StreamReader) 
 async def serve(connect: Callable[[], Awaitable[ConversationManager]]) -> int:
     """Serve the editor; everything is stored at the end. Raises UsageError if the streams are not pipes."""
     if sys.stdin.isatty():
-        notice(_("This waits for an editor on standard input. Ctrl+C ends it."))
+        notice(_("Waiting for an editor on standard input. Ctrl+C quits."))
     interrupted = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, interrupted.set)

@@ -96,7 +96,7 @@ def choices(found: Found) -> list[Choice]:
     """The agents as lines to choose from."""
     lines = []
     for kind in found.kinds.values():
-        origin = kind.origin if kind.allowed else _("{origin}; you read it first").format(origin=kind.origin)
+        origin = kind.origin if kind.allowed else _("{origin}; you review it first").format(origin=kind.origin)
         note = sanitize_line(f"{kind.description} · {origin}", NOTE_CELLS)
         lines.append(Choice(kind.name, sanitize_line(kind.name, NAME_CELLS), note))
     return lines

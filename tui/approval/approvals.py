@@ -321,5 +321,5 @@ def _spent(state: State) -> str:
     cost = state.metrics.accumulated_cost
     about = ABOUT if state.metrics.accumulated_token_usage.is_estimated else ""
     spent = _("an unknown amount") if cost is None else f"{about}${cost:.4f}"
-    text = _("Used so far: {answers} answers of the model, {tokens} tokens, {spent}.")
+    text = _("Used so far: {answers} model responses, {tokens} tokens, {spent}.")
     return text.format(answers=state.iteration, tokens=f"{about}{state.tokens:,}", spent=spent)

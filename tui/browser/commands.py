@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 NOT_TAKEN = _("The agent controls the browser. {terminal.take} gives you control while the agent waits.")
 REPLAYED = _("This is a replay. The page is a recorded screenshot.")
-NOTHING_TO_CLICK = _("Nothing to click is known here. Scroll, or press r to load the page again.")
-NO_FIELD = _("No field has the focus. f shows letters: type those of a field.")
+NOTHING_TO_CLICK = _("No clickable elements were found. Scroll, or press r to reload the page.")
+NO_FIELD = _("No field has the focus. Press f, then type the letters of a field.")
 RETURNED = _("The agent controls the browser again.")
 SIMPLE_ACTIONS = {
     "back": "go_back()",
@@ -124,7 +124,7 @@ class BrowserControl:
 
         function, title = {
             "choice": ("select_option", _("Option to select")),
-            "file": ("upload_file", _("A file of the workspace")),
+            "file": ("upload_file", _("A file in the workspace")),
             "secret": ("fill", _("Text (not stored)")),
         }.get(element.kind, ("fill", _("Write")))
         is_secret = element.kind == "secret"

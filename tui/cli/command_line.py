@@ -182,7 +182,8 @@ def _permissions(commands: Commands) -> None:
 def _doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine for missing requirements")
     _json(doctor)
-    doctor.add_argument("--mend", action="store_true", help="check stored data and recover what is readable")
+    doctor.add_argument("--repair", action="store_true", help="check stored data and recover what is readable")
+    doctor.add_argument("--mend", dest="repair", action="store_true", help=argparse.SUPPRESS)  # its old name
     doctor.add_argument("--index", action="store_true", help="check stored data and rebuild the search index")
     doctor.add_argument("--yes", action="store_true", help="repair without asking")
 
@@ -247,7 +248,9 @@ def _replay(commands: Commands) -> None:
     )
 
     again = commands.add_parser(
-        "again", help="run the actions of a saved conversation again without a model and compare the results"
+        "rerun",
+        aliases=["again"],
+        help="run the actions of a saved conversation again without a model and compare the results",
     )
     again.add_argument("id", metavar="ID", help="the conversation")
     again.add_argument(

@@ -1,4 +1,4 @@
-"""Simple dialogs: a list to choose from, a question, a text to read. Esc leaves them all.
+"""Simple dialogs: a list to choose from, a question, a text to read. Esc closes them all.
 
 Texts handed in are clean. Each returns its result, or None if the user left.
 """
@@ -51,7 +51,7 @@ class LineScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = _("Enter takes it · Esc leaves")
+            box.border_subtitle = _("Enter confirms · Esc cancels")
             yield Field(self._text, placeholder=self._placeholder, password=self._hidden, compact=True)
 
     def on_mount(self) -> None:
@@ -104,7 +104,7 @@ class ChoiceScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = _("Enter chooses · Esc leaves")
+            box.border_subtitle = _("Enter chooses · Esc closes")
             yield Field(placeholder=_("Type to narrow down"))
             yield OptionList(markup=False)
 
@@ -188,7 +188,7 @@ class TextScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self._title
-            box.border_subtitle = _("↑ ↓ PgUp PgDn scroll · Esc leaves")
+            box.border_subtitle = _("↑ ↓ PgUp PgDn scroll · Esc closes")
             with VerticalScroll(can_focus=False):
                 yield Static(self._text)
 

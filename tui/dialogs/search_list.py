@@ -1,7 +1,7 @@
 """A list that is searched by typing, as in the palette and the model picker.
 
 The cost of filtering and drawing depends on the rows that are shown, at most `SHOWN`, not on how many there are. Rows
-are clean text. A click highlights a row, a second one chooses it; Enter chooses, Esc leaves.
+are clean text. A click highlights a row, a second one chooses it; Enter chooses, Esc closes.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class Finder(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = self.TITLE_TEXT
-            box.border_subtitle = _("↑ ↓ move · Enter chooses · Esc leaves")
+            box.border_subtitle = _("↑ ↓ move · Enter chooses · Esc closes")
             yield Field(placeholder=self.PLACEHOLDER, id="find")
             yield Clickable(markup=False, id="found")
 

@@ -3,5 +3,5 @@
 report            the list of checks, and the command that runs them
 checks            the machine, its terminal, what is stored, models and servers
 sandbox_checks    isolation, container engine, remote server, browser
-repair_cli        `--mend`: checks stored data and recovers what is readable
+repair_cli        `--repair`: checks stored data and recovers what is readable
 """

@@ -295,7 +295,7 @@ def _read(file: Path, number: str) -> tuple[Finding | None, str]:
         return missing(found, _("Install the newer version, or set HANDLOOM_HOME to another folder.")), ""
     if integrity not in ("ok", ""):
         found = _("{file} is damaged: {what}").format(file=file, what=integrity)
-        return missing(found, _("Recover what is readable with: handloom doctor --mend")), ""
+        return missing(found, _("Recover what is readable with: handloom doctor --repair")), ""
     facts = _("{file}, schema {version}, conversations: {count}, SQLite {number}")
     text = facts.format(file=file, version=version, count=count, number=number)
     return None, text if integrity else _("{facts}; too large for a quick integrity check").format(facts=text)

@@ -1,4 +1,4 @@
-"""`handloom doctor --mend`: looks through what Handloom keeps, and puts right what is damaged.
+"""`handloom doctor --repair`: looks through what Handloom keeps, and puts right what is damaged.
 
 What it finds is told for each file before anything is changed; then a terminal is asked, and a script says `--yes`.
 A file that only its user can put right, such as settings, is told of and left as it is. `--index` has the index for
@@ -91,7 +91,7 @@ def _is_sure() -> bool:
 def _tell_what_was_done(damages: Sequence[Damage], mended: RepairResult | None) -> None:
     if mended is None:
         if damages:
-            say(_("Nothing was changed. Repair it with: handloom doctor --mend --yes"))
+            say(_("Nothing was changed. Repair it with: handloom doctor --repair --yes"))
         return
     saved = mended.recovered
     if saved is not None:

@@ -120,7 +120,7 @@ def _jump(app: Context, tab: Tab, event_id: int) -> None:
     other = tab.events.all.counterpart(row) if row is not None else None
     if row is None or other is None:
         is_action = row is not None and row.is_action
-        app.flash(_("It has no result yet.") if is_action else _("The log does not have its cause."))
+        app.flash(_("It has no result yet.") if is_action else _("The event that caused it is not in this log."))
     elif tab.events.filter is not None and tab.events.shown.index(other) is None and other >= tab.events.searched:
         app.flash(keyed(_("The filter hides event {id}. {app.back} shows every event."), id=other))
     else:

@@ -1,6 +1,6 @@
 """The input at the foot of the event log for a filter, and a line below with completions or the error.
 
-Tab completes, Enter applies, Esc leaves.
+Tab completes, Enter applies, Esc closes.
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ async def export_conversation(app: Context, conversation_id: str) -> None:
     path = await _ask_for_file(app, await in_thread(suggested_file, info, wanted))
     if path is None:
         return
-    app.flash(_("Looking for secrets in the conversation …"))
+    app.flash(_("Searching the conversation for secrets …"))
     patterns = Patterns.of(os.environ)
     findings = await scan(store, conversation_id, patterns, wanted)
     answer = await _ask_about_secrets(app, findings) if findings.secrets else "keep"

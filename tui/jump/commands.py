@@ -51,7 +51,7 @@ class JumpScreen(ModalScreen[int | None]):
             letter = Static(Content(label.upper()), classes="letter")
             letter.styles.offset = place
             yield letter
-        yield Static(Content(_("A letter goes there. Esc leaves.")), classes="jump-hint")
+        yield Static(Content(_("Type a letter to go there. Esc cancels.")), classes="jump-hint")
 
     def on_key(self, event: events.Key) -> None:
         """Take a letter of a label; anything else leaves."""

@@ -75,7 +75,7 @@ def about(server: Server) -> list[Part]:
 def _marks(tool: Line) -> str:
     """What its server says of a tool; empty where it says nothing good."""
     if tool.get("reads"):
-        return _("read-only, no network") if tool.get("closed") else _("only reads")
+        return _("read-only, no network") if tool.get("closed") else _("read-only")
     return ""
 
 
@@ -113,7 +113,7 @@ def _about(server: Server) -> Iterator[Part]:
     if not server.tools:
         yield f"  {_('None.')}\n", "$text-muted"
     for why in server.left_out:
-        left = _("left out: {why}").format(why=_flat(why))
+        left = _("skipped: {why}").format(why=_flat(why))
         yield f"  {left}\n", "$text-warning"
     if server.has_resources:
         yield f"{_('It has resources, which the agent can list and read.')}\n", "$text-muted"
@@ -273,7 +273,7 @@ def _keys(server: Server | None) -> str:
         _("r restart") if server is not None else "",
         _("p prompts") if server is not None and server.has_prompts and server.state == "ready" else "",
         _("PgDn scroll"),
-        _("Esc leaves"),
+        _("Esc closes"),
     ]
     return " · ".join(filter(None, keys))
 

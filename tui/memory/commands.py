@@ -69,7 +69,7 @@ async def _manage_memory(app: Context) -> None:
             Choice(str(number), sanitize_line(fact.text, 300), sanitize_line(fact.workspace, 100) or everywhere)
             for number, fact in enumerate(facts, 1)
         ]
-        empty = _("Nothing is remembered yet. /remember FACT remembers one.")
+        empty = _("No memories yet. Add one with /remember FACT.")
         chosen = await app.push_screen_wait(ChoiceScreen(_("Memory: Enter forgets one"), choices, empty=empty))
         if chosen is None:
             return

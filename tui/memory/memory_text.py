@@ -47,7 +47,7 @@ def knowledge_text(gathered: Gathered) -> list[Styled]:
     for one in library.microagents:
         when = {
             "always": _("sent at the start"),
-            "triggered": _("recalled by: {words}").format(words=", ".join(one.triggers)),
+            "triggered": _("triggered by: {words}").format(words=", ".join(one.triggers)),
             "task": _("called as /{name}").format(name=one.name),
         }[one.use]
         agents.append((one.name, WHOSE[one.origin], when))

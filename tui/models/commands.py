@@ -97,9 +97,9 @@ class ModelPicker(Finder):
                 typed = Row(query, query, _("as you typed it"))
                 found = [*found, typed] if found and "/" not in query else [typed, *found]
             return found
-        rows = [Row("", _("Used last")), *recent] if recent else []
+        rows = [Row("", _("Recent")), *recent] if recent else []
         if usable:
-            rows += [Row("", _("Ready here")), *usable]
+            rows += [Row("", _("Ready to use")), *usable]
         for heading, models in self._groups:
             left = [row for row in models if row.key not in above]
             rows += [heading, *left] if left else []
@@ -114,7 +114,7 @@ class ModelPicker(Finder):
 def figures(model: KnownModel) -> str:
     """What is known of a model in columns: context window, dollars for a million tokens in and out, pictures."""
     window = tokens(model.context_window) if model.context_window else UNKNOWN
-    sees = {True: _("sees pictures"), False: _("text only"), None: UNKNOWN}[model.vision]
+    sees = {True: _("reads images"), False: _("text only"), None: UNKNOWN}[model.vision]
     prices = _("{prompt} in {answer} out")
     prices = prices.format(prompt=f"{_dollars(model.price_in):>8}", answer=f"{_dollars(model.price_out):>8}")
     return f"{window:>5}  {prices}  {set_cell_size(sees, 13)}"
@@ -147,9 +147,9 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
             named = _("named in config.toml")
             note = named if model.why == "named" else _("runs on this machine, needs no key")
         elif model.has_key:
-            note = _("its key is in the environment")
+            note = _("API key found in the environment")
         else:
-            unknown = _("whether it can be used is not known")
+            unknown = _("availability not known")
             note = _("needs {variable}").format(variable=model.needs) if model.needs else unknown
         heading = Row("", sanitize_line(model.provider, 40), note)
         groups.setdefault(model.provider, (heading, []))[1].append(rows[model.name])

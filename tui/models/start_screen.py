@@ -31,7 +31,7 @@ NO_KEY = _(
     "No provider's key was found. To use one, set its variable, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
     "GEMINI_API_KEY, and start Handloom again. Handloom stores no keys."
 )
-NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.")
+NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q quits.")
 
 
 MAX_SERVED = 3
@@ -127,7 +127,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             with Vertical(classes="endpoint"):
                 yield Static(Content(_("URL of the endpoint; Enter goes on")), classes="-url")
                 yield Field(DEFAULT_URL, id="url", classes="-url")
-                yield Static(Content(_("Model, as the endpoint names it; Enter begins the conversation")))
+                yield Static(Content(_("Model, as the endpoint names it; Enter starts the conversation")))
                 yield Field(id="model", placeholder="qwen3-coder")
             if all(offer.name == "demo" for offer in self._offers):
                 yield Static(Content(NO_KEY), classes="no-key")

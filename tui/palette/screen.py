@@ -21,7 +21,7 @@ class PaletteScreen(Finder):
 
     TITLE_TEXT = _("Commands")
     COLUMN = 24
-    PLACEHOLDER = _("What do you want to do? Commands, conversations and settings are found by their words.")
+    PLACEHOLDER = _("Search commands, conversations and settings")
 
     def __init__(self, recent: Sequence[str], load: Callable[[], Awaitable[Sequence[Row]]]) -> None:
         """`recent` has ids of commands, the latest first; `load` loads the other rows."""
@@ -49,7 +49,7 @@ class PaletteScreen(Finder):
             return sorted(found, key=lambda row: not all(word in row.title.casefold() for word in words))
         rows: list[Row] = []
         if self._recent:
-            rows += [Row("", _("Used last")), *map(_row, self._recent)]
+            rows += [Row("", _("Recent")), *map(_row, self._recent)]
         left = [command for command in listed if command not in self._recent]
         for group, commands in by_group(left):
             rows += [Row("", group), *map(_row, commands)]

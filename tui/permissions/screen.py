@@ -161,7 +161,7 @@ class PermissionsScreen(GuardedScreen[None]):
         """Show the keys that have an effect now."""
         keys = [_("d revokes it")] * bool(self._shown)
         keys += [_("PgDn scroll")] * (self.query_one(VerticalScroll).max_scroll_y > 0)
-        self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc leaves")])
+        self.query_one(Vertical).border_subtitle = " · ".join([*keys, _("Esc closes")])
 
     def on_resize(self) -> None:
         """Update the keys."""

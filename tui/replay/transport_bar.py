@@ -88,7 +88,7 @@ def status_pieces(state: TransportState, width: int) -> list[Piece]:
     )
     shown.append(Piece(f"{state.speed:g}x", "$text-secondary", 2))
     if state.skips_waiting:
-        shown.append(Piece(_("skips waiting"), "$text-secondary", 6))
+        shown.append(Piece(_("skipping waits"), "$text-secondary", 6))
     if state.query:
         message = f"{state.hit_number or '—'}/{len(state.hits)}" if state.hits else _("no match")
         shown.append(Piece(f"/{state.query} {message}", "$text-accent", 7, message))

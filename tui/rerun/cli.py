@@ -1,4 +1,4 @@
-"""`handloom again`: runs a saved conversation again; the exit status says whether the results are the same.
+"""`handloom rerun`: runs a saved conversation again; the exit status says whether the results are the same.
 
 Standard output has one line for each action (with --json, one object), then the summary; notices go to standard error.
 """

@@ -94,5 +94,5 @@ def _choices() -> list[Choice]:
 
 ROWS = (
     Command("conv.again", (), "Run again", "Run the recorded actions again without a model, and compare the results.",
-            Group.CONVERSATIONS, leader="A", slash="again", run=lambda app: app.reruns.open_current()),
+            Group.CONVERSATIONS, leader="A", slash="rerun", run=lambda app: app.reruns.open_current()),
 )  # fmt: skip

@@ -251,7 +251,7 @@ class RerunScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Run again: {title}").format(title=self._title)
-            box.border_subtitle = _("n next difference · space pauses · s one step · Enter opens · Esc leaves")
+            box.border_subtitle = _("n next difference · space pauses · s one step · Enter opens · Esc closes")
             yield Static(id="again-state")
             with Horizontal():
                 yield ActionsView(self._pairing)

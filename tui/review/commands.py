@@ -319,7 +319,7 @@ class ChangesScreen(GuardedScreen[ReviewResult]):
         if self._hunks:
             keys.append(_("Tab files") if self._in_hunks else _("Tab changes"))
         if self.size.width >= SIDE_BY_SIDE_FROM:
-            keys += [_("A R all"), _("Esc leaves")]
+            keys += [_("A R all"), _("Esc closes")]
         self.query_one(Vertical).border_subtitle = " · ".join(keys)
 
 

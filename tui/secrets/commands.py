@@ -61,7 +61,7 @@ class SecretsScreen(ModalScreen[str | int | None]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Secrets")
-            box.border_subtitle = _("a add · d delete · Esc leaves")
+            box.border_subtitle = _("a add · d delete · Esc closes")
             yield OptionList(*(Option(Content(line)) for line in self._lines or [_("No secrets yet.")]), markup=False)
             text = _(
                 "Commands that use $NAME get the value. The agent sees only the name and description. Stored in {place}"
@@ -100,7 +100,7 @@ class NameScreen(LineScreen):
     def compose(self) -> ComposeResult:
         """The line, and a problem below it."""
         with Vertical() as box:
-            box.border_title, box.border_subtitle = self._title, _("Enter takes it · Esc leaves")
+            box.border_title, box.border_subtitle = self._title, _("Enter confirms · Esc cancels")
             yield self.field()
             yield Static(markup=False)
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     Listed = Sequence[Setting]
 
-KEYS = _("Enter changes · ← → choices · Del default · / narrows down · Tab groups · Esc leaves")
+KEYS = _("Enter changes · ← → choices · Del default · / narrows down · Tab groups · Esc closes")
 EDITING = _("Enter saves, Esc cancels.")
 NAME_CELLS = 26
 GROUPS_FROM = 78
@@ -116,7 +116,7 @@ class SettingsScreen(ModalScreen[str]):
         with Vertical() as box:
             box.border_title = _("Settings")
             box.border_subtitle = KEYS
-            yield Field(placeholder=_("/ narrows down"), id="settings-find")
+            yield Field(placeholder=_("/ filters"), id="settings-find")
             with Horizontal(id="settings-lists"):
                 yield Clickable(id="settings-groups", markup=False)
                 yield Clickable(id="settings-fields", markup=False)
@@ -266,7 +266,7 @@ class SettingsScreen(ModalScreen[str]):
         """Whether a field cannot be changed here; then shows why."""
         why = _fixed(setting)
         if not why and setting.kind == "list" and any("," in str(part) for part in setting.value or ()):
-            why = _("A part of this list has a comma, which cannot be told apart here. Change it in config.toml.")
+            why = _("An item of this list contains a comma. Change the list in config.toml.")
         if why:
             self._show_message(why, wrong=True)
         return bool(why)

@@ -167,7 +167,7 @@ def line_of(sent: bytes, key: events.Key, *, is_second: bool = False) -> str:
 
 def _meaning_after_leader(key: events.Key) -> str:
     found = by_leader(key.character or key.key)
-    return f"{found[0].id} ({found[0].title})" if found else _("no command behind the leader")
+    return f"{found[0].id} ({found[0].title})" if found else _("no command after the leader")
 
 
 def _meaning(key: events.Key) -> str:

@@ -18,7 +18,7 @@ def shortened(problems: tuple[str, ...]) -> list[str]:
     """The first problems, and how many more there are."""
     text = list(problems[:SHOWN])
     if len(problems) > SHOWN:
-        text.append(_("And {count} more: handloom keys tells all of them.").format(count=len(problems) - SHOWN))
+        text.append(_("And {count} more. Run handloom keys to see all.").format(count=len(problems) - SHOWN))
     return text
 
 

@@ -64,7 +64,7 @@ class HelpScreen(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with Vertical() as box:
             box.border_title = _("Keys")
-            box.border_subtitle = _("type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves")
+            box.border_subtitle = _("type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc closes")
             yield Field(placeholder=_("Type to search the keys and what they do"), id="help-find")
             with VerticalScroll(can_focus=False), Horizontal():
                 yield Static(classes="help-column")

@@ -58,7 +58,7 @@ def read(home: Path, environ: Mapping[str, str]) -> Wanted:
     section, lines, problems = _section(home / CONFIG)
     rows = dict(islice(_flat(section), MAX_ROWS + 1))
     if len(rows) > MAX_ROWS:
-        text = _("The section [keys] has more than {count} rows; those behind are not read.")
+        text = _("The section [keys] has more than {count} entries; the rest are ignored.")
         problems = [*problems, text.format(count=MAX_ROWS)]
         rows = dict(islice(rows.items(), MAX_ROWS))
     for name, value in environ.items():
@@ -70,7 +70,7 @@ def read(home: Path, environ: Mapping[str, str]) -> Wanted:
 def _section(file: Path) -> tuple[Mapping[str, object], Mapping[str, int], list[str]]:
     try:
         if file.stat().st_size > MAX_BYTES:
-            message = _("{file} is larger than {n} MB, so no keys are taken from it.")
+            message = _("{file} is larger than {n} MB, so its keys are ignored.")
             return {}, {}, [message.format(file=CONFIG, n=MAX_BYTES // 2**20)]
         text = file.read_text("utf-8")
         found = tomllib.loads(text).get(SECTION, {})
@@ -165,7 +165,7 @@ def applied(table: Sequence[Command], wanted: Wanted) -> Keymap:
     accepted: dict[str, Command] = {}
 
     def report(id: str, why: str) -> None:
-        remedy = _("It keeps its default keys.") if id in known else _("The row is left out.")
+        remedy = _("It keeps its default keys.") if id in known else _("The entry is ignored.")
         problems.append(f"{_row(id, wanted)} {why} {remedy}")
 
     for id, value in wanted.rows.items():
@@ -205,27 +205,27 @@ def _unknown(id: str, known: Collection[str]) -> str:
 def _with_keys(command: Command, value: object) -> Command:
     """The command with the keys of a row. Raises _WrongError."""
     if command.id in TYPED:
-        raise _WrongError(_("this is a character that is typed, and no key; it cannot be changed."))
+        raise _WrongError(_("this is a typed character, not a key. It cannot be changed."))
     if command.id in FIXED:
-        raise _WrongError(_("its keys belong to the place where they answer; they cannot be changed."))
+        raise _WrongError(_("its keys are fixed and cannot be changed."))
     parts = [value] if isinstance(value, str) else value
     if not isinstance(parts, list) or not all(isinstance(part, str) for part in parts):
         raise _WrongError(_('write a key, such as "ctrl+e", or a list of keys in brackets.'))
     if len(parts) > MAX_KEYS:
-        raise _WrongError(_("a command has at most {count} keys; write fewer.").format(count=MAX_KEYS))
+        raise _WrongError(_("a command can have at most {count} keys. Remove some.").format(count=MAX_KEYS))
     keys, leader = list[str](), ""
     for text in parts:
         if (second := _after_leader(text)) is None:
             keys.append(_key(command, text))
         elif leader:
-            raise _WrongError(_("a command has at most one key behind the leader; write one of them."))
+            raise _WrongError(_("a command can have only one key after the leader. Keep one of them."))
         else:
             leader = _second(command, second)
     changed = replace(command, keys=tuple(dict.fromkeys(keys)), leader=leader)
     if not keys and command.id in NEEDED:
-        raise _WrongError(_("it needs a key, or there would be no way to give this answer; write one."))
+        raise _WrongError(_("it needs a key, or this answer could not be given. Set one."))
     if keys and all(map(shortcut_keys.needs_protocol, keys)) and not (leader or command.slash):
-        message = _("few terminals send {key} (it needs the kitty keyboard protocol); write another key beside it.")
+        message = _("few terminals send {key} (it needs the kitty keyboard protocol). Add another key.")
         raise _WrongError(message.format(key=shortcut_keys.shown(keys[0])))
     return changed
 
@@ -243,7 +243,7 @@ def _second(command: Command, text: str) -> str:
             return text
         raise _WrongError(_('the tabs have the digits: write "leader 1-9", or [] for none.'))
     if command.native or command.scope != "everywhere":
-        raise _WrongError(_("the leader reaches commands that answer everywhere; this one answers in its place only."))
+        raise _WrongError(_("only commands that work everywhere can have a key after the leader."))
     if len(text) != 1 or not text.isprintable() or text.isspace():
         message = _('behind the leader comes one character, such as "leader n", not {text}.')
         raise _WrongError(message.format(text=_quoted(text)))
@@ -257,13 +257,13 @@ def _key(command: Command, text: str) -> str:
         message = _('there is no key {text}. Write it as "ctrl+e", "f5", "alt+n", "pageup", "leader n" or "?".')
         raise _WrongError(message.format(text=_quoted(text)))
     if why := shortcut_keys.refused(key):
-        raise _WrongError(_("{why}; write another key.").format(why=why))
+        raise _WrongError(_("{why}. Use another key.").format(why=why))
     if command.id == TABS:
         raise _WrongError(_('the tabs have the digits: write "leader 1-9", or [] for none.'))
     if key in command.keys:
         return key
     if command.scope.is_text and shortcut_keys.is_for_writing(key, outside=command.scope == "everywhere"):
-        message = _("{key} is needed to write in the prompt; write one with ctrl or alt, or an F key.")
+        message = _("{key} is needed for typing. Use a key with ctrl or alt, or a function key.")
         raise _WrongError(message.format(key=shortcut_keys.shown(key)))
     return key
 
@@ -277,12 +277,12 @@ def _conflicts(commands: Sequence[Command], accepted: Collection[str]) -> Iterat
     order = list(accepted)
     if not any(command.keys for command in commands if command.id in QUITS):
         id = max((id for id in QUITS if id in accepted), key=order.index)
-        yield id, _("no key would be left to quit with; leave one to {ids}.").format(ids=", ".join(QUITS))
+        yield id, _("no key would be left to quit with. Leave a key for {ids}.").format(ids=", ".join(QUITS))
     for one, other, key in clashes(commands):
         row, first = (one, other) if one.id in accepted else (other, one)
         if one.id in accepted and other.id in accepted and order.index(other.id) > order.index(one.id):
             row, first = other, one
-        text = _("{key} is {id} already ({title}); give that another key, or write another one here.")
+        text = _("{key} is already used by {id} ({title}). Change one of the two.")
         yield row.id, text.format(key=key, id=first.id, title=first.title)
 
 

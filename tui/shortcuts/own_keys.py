@@ -44,7 +44,7 @@ async def edit_file(app: HandloomApp, home: Path) -> None:
         with app.batch_update(), app.suspend(), without_ctrl_c():
             problem = await asyncio.to_thread(_edit, home / CONFIG)
     except SuspendNotSupported:
-        text = _("This terminal cannot be handed to an editor. Edit {file} elsewhere; handloom keys checks it.")
+        text = _("No editor can run in this terminal. Edit {file} elsewhere, then check it with: handloom keys")
         app.report(text.format(file=sanitize_line(str(home / CONFIG), 200)))
         return
     if problem:
@@ -56,7 +56,7 @@ async def edit_file(app: HandloomApp, home: Path) -> None:
     if problems:
         app.report("\n".join(shortened(problems)))
     else:
-        app.flash(_("The keys are in order. They count from the next start of Handloom."))
+        app.flash(_("The keys are valid. They take effect at the next start."))
 
 
 def _problems(home: Path) -> tuple[str, ...]:
@@ -71,12 +71,12 @@ def _edit(file: Path) -> str:
         command = editor_of(os.environ)
         done = subprocess.run([*command, str(file)], check=False)
         if done.returncode:
-            return _("{editor} ended with status {status}.").format(editor=command[0], status=done.returncode)
+            return _("{editor} exited with status {status}.").format(editor=command[0], status=done.returncode)
         tomllib.loads(file.read_text("utf-8"))
     except EditorError as error:
         return str(error)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        text = _("{file} cannot be read: {why}. {app.keys} opens it again; Handloom needs it whole to start.")
+        text = _("{file} cannot be read: {why}. Correct it ({app.keys} opens it), or Handloom cannot start again.")
         return keyed(text, file=CONFIG, why=sanitize_line(str(error), 200))
     return ""
 
@@ -92,8 +92,8 @@ def _add_section(file: Path) -> None:
 # -- rows of the settings screen ---------------------------------------------------------------------------------------
 
 SECTION = "keys"
-ABOUT = _("Which keys give which commands; Enter opens the file in your editor.")
-IN_FILE = _("Keys are written into config.toml: {name} opens it, or Enter here.")
+ABOUT = _("Which keys run which commands; Enter opens the file in your editor.")
+IN_FILE = _("Your keys are in config.toml. {name} opens it, and so does Enter here.")
 NONE = "(none)"
 
 
@@ -119,7 +119,7 @@ def setting_rows() -> list[Setting]:
     defaults = {row.id: ", ".join(all_keys(row)) for row in ROWS}
     changed = [command for command in COMMANDS if command.id in KEYMAP.changed]
     if not changed:
-        text = _("No command has keys of your own; help shows those that there are.")
+        text = _("You have not changed any keys. Help shows the defaults.")
         return [_row(NONE, text, origin=Origin.DEFAULT)]
     return [_row(c.id, f"{c.title}. {c.help}", ", ".join(all_keys(c)), defaults[c.id]) for c in changed]
 

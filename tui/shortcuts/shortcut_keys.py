@@ -103,7 +103,7 @@ def refused(key: str) -> str:
     if key in _TWINS:
         return _("terminals send {key} as {other}").format(key=shown(key), other=shown(_TWINS[key]))
     if key in NEVER:
-        return _("terminals keep {key} to themselves, or send it as something else").format(key=shown(key))
+        return _("terminals use {key} themselves, or send it as another key").format(key=shown(key))
     return ""
 
 

@@ -107,5 +107,5 @@ async def copy(
         emit(sequence)
     if way := how(worked, sequence is not None, environ):
         return _("{said} ({way}).").format(said=note, way=way)
-    too_long = _("Not copied: {count} characters are more than a terminal takes (OSC 52, 74 KB).")
+    too_long = _("Not copied: {count} characters are more than terminals accept (OSC 52, 74 KB).")
     return too_long.format(count=f"{len(text):,}")

@@ -81,7 +81,7 @@ def load(path: Path) -> Theme:
     )
     faint = too_faint(theme, _contrast(path, data))
     if faint:
-        text = _("{file} cannot be read by everyone: {pairs}.")
+        text = _("{file}: some text is hard to read: {pairs}.")
         raise ThemeError(text.format(file=path.name, pairs="; ".join(faint)))
     return theme
 
@@ -149,7 +149,7 @@ def too_faint(theme: Theme, least: float = MIN_CONTRAST) -> list[str]:
     for text, name, ground in pairs:
         contrast = contrast_ratio(texts[text], ground)
         if contrast < least:
-            message = _("{text} on {ground} has a contrast of {contrast}, {least} is the least")
+            message = _("{text} on {ground} has a contrast of {contrast}, the minimum is {least}")
             found.append(message.format(text=text, ground=name, contrast=f"{contrast:.1f}", least=f"{least:g}"))
     return found
 

@@ -103,7 +103,7 @@ class TrustScreen(GuardedScreen[bool | None]):
         with Vertical() as box:
             folder = sanitize_line(self._state.survey.folder, PATH_CELLS)
             box.border_title = _("Trust {folder}?").format(folder=folder) if self._state.waiting else folder
-            box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc leaves")
+            box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc closes")
             yield Static(Content(self._summary()), id="trust-summary")
             answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
             files = [Option(_line(piece, self._state)) for piece in self._pieces]

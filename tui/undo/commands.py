@@ -188,7 +188,7 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
         self.query_one("#undo-list", Static).update(Content("\n").join(list(self._file_lines(files))))
         self.query_one("#undo-warnings", Static).update(Content("\n").join(list(self._warnings(files))))
         keys = [_("Tab chat or files")] if len(self._choices) > 1 else []
-        keys += [_("Enter confirms"), _("Esc leaves")]
+        keys += [_("Enter confirms"), _("Esc closes")]
         self.query_one(Vertical).border_subtitle = " · ".join(keys)
 
     def _file_lines(self, files: bool) -> Iterator[Content]:

@@ -43,7 +43,7 @@ class CopyMode:
         workspace.add_class("-copying")
         workspace.maximised_pane = True
         workspace.show_pane(workspace.active_pane)
-        workspace.flash(_("Copy mode: the mouse belongs to the terminal. Select and copy as it does; Esc leaves."))
+        workspace.flash(_("Copy mode: select and copy with the terminal's own mouse support. Esc ends it."))
         self._app.emit(escapes.MOUSE_OFF)
 
     def leave(self) -> bool:
@@ -131,7 +131,7 @@ def rename(app: Context) -> None:
         if title:
             app.attempt(tab.session.record.set_title(title))
         elif text is not None:
-            app.flash(_("A conversation needs a name; it keeps the one it has."))
+            app.flash(_("A conversation needs a name. It was not renamed."))
 
     app.push_screen(LineScreen(_("Name of this conversation"), _("A few words"), tab.title), chosen)
 
@@ -149,7 +149,7 @@ def split(app: Context) -> None:
     if workspace.split_tab is not None:
         workspace.end_split()
     elif tab is None or len(tabs.all) < 2:
-        app.flash(keyed(_("There is no other conversation to show beside this one; {conv.new} begins one.")))
+        app.flash(keyed(_("There is no other conversation to show beside this one. Press {conv.new} to start one.")))
     elif width < SPLIT:
         text = _("Two conversations side by side need {needed} columns; this terminal has {width}.")
         app.flash(text.format(needed=SPLIT, width=width))
@@ -163,7 +163,7 @@ def split(app: Context) -> None:
 def other_side(app: Context) -> None:
     """Go to the conversation beside the current one."""
     if app.workspace.split_tab is None:
-        app.flash(keyed(_("Only one conversation is shown; {conv.split} shows another beside it.")))
+        app.flash(keyed(_("Only one conversation is shown. Press {conv.split} to show another beside it.")))
     else:
         app.tabs.show(app.workspace.split_tab)
 

@@ -58,7 +58,7 @@ async def _follow_or_start(app: Context, conversation_id: str, busy: StoreBusyEr
     if app.options.resume:
         await follow(app, conversation_id)
         app.submission.take_back_early()  # until the conversation is free
-        app.report(f"{busy}\n" + _("You can follow it here, but only read."))
+        app.report(f"{busy}\n" + _("You can follow it here, read-only."))
         return
     assert app.manager is not None
     model = next((c.model for c in await app.manager.list() if c.id == conversation_id), "")
@@ -82,7 +82,7 @@ async def _start(app: Context, manager: ConversationManager, agent: str, model: 
     if not model and not manager.settings.model:
         chosen = await _choose_model(app)
         if chosen is None:
-            message = _("No model is chosen yet. {conv.new} asks again; {app.help} shows every key.")
+            message = _("No model is chosen. Press {conv.new} to choose one, or {app.help} for all keys.")
             app.report(keyed(message))
             app.tabs.show(app.tabs.current)
             return
@@ -133,7 +133,7 @@ async def fork_from(app: Context, conversation_id: str, event_id: int) -> None:
         Choice("copy", _("A copy of the files at that point"), _("without .git and what it ignores")),
         Choice("same", _("The same folder"), _("both conversations work in it")),
     ]
-    title = _("Fork from event {id}: with which files?").format(id=event_id)
+    title = _("Fork from event {id}: use which files?").format(id=event_id)
     chosen = await app.push_screen_wait(ChoiceScreen(title, choices))
     if chosen is None:
         return

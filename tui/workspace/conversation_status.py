@@ -72,7 +72,7 @@ class Mark(Enum):
     WAITING = ("◆", _("waiting for you"), "$text-accent")
     PAUSED = ("‖", _("paused"), "$text-accent")
     DONE = ("✓", _("finished"), "$text-success")
-    ASLEEP = ("z", _("asleep"), "$text-muted")
+    SUSPENDED = ("z", _("suspended"), "$text-muted")
     REPLAY = ("↺", _("replay"), "$text-secondary")
     IDLE = ("•", _("idle"), "$text-muted")
 
@@ -85,7 +85,7 @@ _BY_STATE = {
     "running": (Mark.RUNNING, _("running")),
     "user_confirmed": (Mark.RUNNING, _("running")),
     "user_rejected": (Mark.RUNNING, _("running")),
-    "rate_limited": (Mark.RUNNING, _("rate limited, waits")),
+    "rate_limited": (Mark.RUNNING, _("rate limited, waiting")),
     "awaiting_user_input": (Mark.WAITING, _("waiting for you")),
     "paused": (Mark.PAUSED, _("paused")),
     "stopped": (Mark.IDLE, _("stopped")),
@@ -94,14 +94,14 @@ _BY_STATE = {
 }
 
 
-def mark_of(agent_state: str, wait: Wait | None = None, asleep: bool = False) -> tuple[Mark, str]:
+def mark_of(agent_state: str, wait: Wait | None = None, is_suspended: bool = False) -> tuple[Mark, str]:
     """The mark and the words for a controller's state.
 
     Everything that waits for the user has the same mark, also in a suspended conversation.
     """
     if wait is not None:
         return Mark.WAITING, wait.value
-    return (Mark.ASLEEP, _("asleep")) if asleep else _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
+    return (Mark.SUSPENDED, _("suspended")) if is_suspended else _BY_STATE.get(agent_state, (Mark.IDLE, agent_state))
 
 
 def mark_of_stored(agent_state: str) -> tuple[Mark, str]:

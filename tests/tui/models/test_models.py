@@ -43,7 +43,7 @@ async def test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_
             "openai/gpt-x",
         ]
         text = it.screen_text()
-        assert "200k     $3.00 in   $15.00 out  sees pictures" in text
+        assert "200k     $3.00 in   $15.00 out  reads images" in text
         assert "needs OPENAI_API_KEY" in text
         assert "answers here" in text
 

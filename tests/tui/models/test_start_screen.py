@@ -122,7 +122,7 @@ async def test_a_click_chooses() -> None:
 async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_the_question_again() -> None:
     async with running(model=None) as it:
         await it.press("escape")
-        assert "ctrl+n asks again" in it.screen_text()
+        assert "Press ctrl+n to choose one" in it.screen_text()
         assert "no conversation" in it.screen_text()
         await it.press(*"hello", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))

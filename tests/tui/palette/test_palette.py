@@ -35,7 +35,7 @@ async def test_recent_commands_come_first(it: Running) -> None:
     await it.press(*"jump", "enter", "escape")
     found = await open_palette(it)
     assert [option.id for option in found.options][:2] == [None, "command:app.jump"]
-    assert "Used last" in it.screen_text()
+    assert "Recent" in it.screen_text()
 
 
 async def test_conversation_is_found_by_its_title_and_opened() -> None:

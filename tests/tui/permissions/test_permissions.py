@@ -35,7 +35,7 @@ async def test_permissions_are_listed_followed_and_revoked(tmp_path: Path) -> No
         await until(it.pilot, lambda: "bash(git push *)" in it.screen_text())
         assert "this conversation" in it.screen_text()
         assert "policy.toml:1 deny read(~/.ssh/**)" in it.screen_text()
-        await until(it.pilot, lambda: "d revokes it · Esc leaves" in it.screen_text())
+        await until(it.pilot, lambda: "d revokes it · Esc closes" in it.screen_text())
         add("mcp(mail__\u202e)", Scope.EVERYWHERE, Verdict.DENY)  # another program
         await until(it.pilot, lambda: "U+202E" in it.screen_text())
         await it.press("d", "enter")
@@ -76,7 +76,7 @@ async def test_broken_file_is_reported_and_not_changed(tmp_path: Path) -> None:
     async with running(manager=manager) as it:
         await it.press("ctrl+x", "Y")
         await until(it.pilot, lambda: "Fix it" in it.screen_text())
-        await until(it.pilot, lambda: "Esc leaves" in it.screen_text())
+        await until(it.pilot, lambda: "Esc closes" in it.screen_text())
         assert "revokes it" not in it.screen_text(), "nothing is there to be taken back"
     assert (tmp_path / "permissions.json").read_text() == "{"
 

@@ -252,7 +252,7 @@ async def test_a_fork_is_made_at_the_event_that_is_shown(tmp_path: Path) -> None
         await open_replay(it.app, "tape", 3, home=tmp_path)
         await press(it)
         await it.pilot.press("f")
-        await until(it.pilot, lambda: "Fork from event 3: with which files?" in it.screen_text())
+        await until(it.pilot, lambda: "Fork from event 3: use which files?" in it.screen_text())
         await it.pilot.press("enter")
         await until(it.pilot, lambda: bool(it.manager.forked))
         assert it.manager.forked == [("tape", 3, True)]

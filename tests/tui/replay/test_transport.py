@@ -30,7 +30,7 @@ def line(transport_state: TransportState, width: int) -> str:
 def test_status_shows_position_and_speed() -> None:
     told = words(TransportState(AT, playing=True, speed=4.0, skips_waiting=True))
     assert told.startswith("▶ playing · event 123 of 4,567 · turn 3 of 12 · ")
-    assert told.endswith(" · 12:45 / 1:02:03 · 4x · skips waiting")
+    assert told.endswith(" · 12:45 / 1:02:03 · 4x · skipping waits")
 
 
 def test_paused_and_ended_are_distinguished() -> None:

@@ -167,6 +167,6 @@ async def test_an_emptied_number_takes_its_default(tmp_path: Path) -> None:
 async def test_the_row_of_keys_leads_to_their_file_and_nothing_changes_it_here(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         await it.press("slash", *"keys.", "down", "end", "delete")
-        assert "Keys are written into config.toml: /keys opens it" in it.screen_text()
+        assert "Your keys are in config.toml. /keys opens it" in it.screen_text()
         await it.press("enter")
         assert it.shows_the_workspace

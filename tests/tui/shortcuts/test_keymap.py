@@ -117,26 +117,26 @@ def test_enter_inserts_a_new_line_if_another_key_sends() -> None:
         ("conv.new", "ctrl+m", "terminals send ctrl+m as Enter"),
         ("conv.new", "ctrl+[", "terminals send ctrl+[ as Esc"),
         ("conv.new", "ctrl+h", "as Backspace"),
-        ("conv.new", "alt+1", "keep alt+1 to themselves"),
+        ("conv.new", "alt+1", "use alt+1 themselves"),
         ("tasks.toggle", "shift+enter", "shift+Enter is"),
         ("pane.next", "ctrl+shift+t", "few terminals send ctrl+shift+t"),
-        ("conv.new", "x", "x is needed to write"),
-        ("conv.new", "enter", "Enter is needed to write"),
-        ("prompt.editor", "?", "? is needed to write"),
-        ("find.read", "space", "space is needed to write"),
-        ("conv.new", "f2", "F2 is pane.chat already (Chat)"),
-        ("prompt.editor", "ctrl+p", "ctrl+p is app.palette already"),
-        ("chat.copy", "y", "y is chat.copy_code already"),
-        ("list.up", "c", "c is chat.copy already"),
-        ("conv.new", "leader t", "leader t is app.theme already"),
-        ("conv.new", "leader 3", "leader 3 is conv.goto already"),
+        ("conv.new", "x", "x is needed for typing"),
+        ("conv.new", "enter", "Enter is needed for typing"),
+        ("prompt.editor", "?", "? is needed for typing"),
+        ("find.read", "space", "space is needed for typing"),
+        ("conv.new", "f2", "F2 is already used by pane.chat (Chat)"),
+        ("prompt.editor", "ctrl+p", "ctrl+p is already used by app.palette"),
+        ("chat.copy", "y", "y is already used by chat.copy_code"),
+        ("list.up", "c", "c is already used by chat.copy"),
+        ("conv.new", "leader t", "leader t is already used by app.theme"),
+        ("conv.new", "leader 3", "leader 3 is already used by conv.goto"),
         ("conv.goto", "leader 3", 'write "leader 1-9"'),
         ("conv.new", "leader ctrl+n", "comes one character"),
-        ("conv.new", ["leader Z", "leader z"], "at most one key behind the leader"),
-        ("chat.copy", "leader z", "answers in its place only"),
-        ("prompt.file", "&", "a character that is typed"),
-        ("replay.part", "a", "belong to the place"),
-        ("question.take", "y", "belong to the place"),
+        ("conv.new", ["leader Z", "leader z"], "only one key after the leader"),
+        ("chat.copy", "leader z", "only commands that work everywhere"),
+        ("prompt.file", "&", "a typed character"),
+        ("replay.part", "a", "keys are fixed"),
+        ("question.take", "y", "keys are fixed"),
         ("app.back", [], "it needs a key"),
     ],
 )
@@ -169,7 +169,7 @@ def test_key_that_few_terminals_send_is_accepted_beside_another(id: str, value: 
 def test_later_of_two_conflicting_rows_is_ignored() -> None:
     found = mapped(conv__new="f7", app__redraw="f8", tasks__toggle="f7")
     assert found.changed == {"conv.new", "app.redraw"}
-    assert [p for p in found.problems if "F7 is conv.new already" in p] == list(found.problems)
+    assert [p for p in found.problems if "F7 is already used by conv.new" in p] == list(found.problems)
 
 
 def test_ignored_row_causes_rows_with_its_default_key_to_be_ignored() -> None:
@@ -280,12 +280,12 @@ def test_remapped_key_runs_its_command_and_is_shown_everywhere() -> None:
 
 OF_ITS_OWN = {
     "ctrl+s approves · Esc cancels",  # the screen of a plan, not the workspace
-    "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q ends Handloom.",
+    "Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q quits.",
     "Type in the agent's terminal while it waits; the same key, or ctrl+], returns control.",
     ("Type a message and press Enter. Ctrl+C stops the agent, Ctrl+D quits. End a line with \\ to continue it."),
     "Nothing is running. Ctrl+D quits.",
-    "This waits for an editor on standard input. Ctrl+C ends it.",
-    "type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc leaves",
+    "Waiting for an editor on standard input. Ctrl+C quits.",
+    "type to search · ↑ ↓ scroll · ctrl+o your own keys · Esc closes",
     "search all text, or return to the list",
     "Press keys. ctrl+c twice, or Esc twice, ends this.",
 }

@@ -60,7 +60,7 @@ def test_invalid_colour_is_named() -> None:
     ("text", "told"),
     [
         ("contrast = 3\n", "contrast must be a number"),
-        ("contrast = 12\n", "12 is the least"),
+        ("contrast = 12\n", "the minimum is 12"),
         ("ansi = true\n", "must be one of"),
     ],
 )

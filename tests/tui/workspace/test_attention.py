@@ -32,7 +32,7 @@ from tui.workspace.conversation_status import Attention, Mark, Wait
         ([(Mark.RUNNING, 0), (Mark.DONE, 5)], False),
         ([(Mark.RUNNING, 0), (Mark.DONE, 21)], True),
         ([(Mark.RUNNING, 0), (Mark.PAUSED, 30)], False),
-        ([(Mark.DONE, 0), (Mark.ASLEEP, 30)], False),
+        ([(Mark.DONE, 0), (Mark.SUSPENDED, 30)], False),
         ([(Mark.RUNNING, 0), (Mark.IDLE, 30), (Mark.RUNNING, 31), (Mark.IDLE, 32)], False),
     ],
 )

@@ -51,7 +51,7 @@ def test_every_mark_has_its_own_glyph() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "halt", "asleep", "mark"),
+    ("state", "halt", "is_suspended", "mark"),
     [
         ("running", "", False, Mark.RUNNING),
         ("awaiting_user_confirmation", "", False, Mark.WAITING),
@@ -59,15 +59,15 @@ def test_every_mark_has_its_own_glyph() -> None:
         ("error", "", False, Mark.WAITING),
         ("paused", "", False, Mark.PAUSED),
         ("finished", "", False, Mark.DONE),
-        ("finished", "", True, Mark.ASLEEP),
+        ("finished", "", True, Mark.SUSPENDED),
         ("awaiting_user_input", "", True, Mark.WAITING),
         ("awaiting_user_confirmation", "", True, Mark.WAITING),
         ("paused", "model", True, Mark.WAITING),
         ("stopped", "", False, Mark.IDLE),
     ],
 )
-def test_every_mark_is_reached(state: str, halt: str, asleep: bool, mark: Mark) -> None:
-    assert mark_of(state, wait_of(state, halt), asleep)[0] is mark
+def test_every_mark_is_reached(state: str, halt: str, is_suspended: bool, mark: Mark) -> None:
+    assert mark_of(state, wait_of(state, halt), is_suspended)[0] is mark
 
 
 async def test_mark_is_in_the_tab_and_in_the_window_title(it: Running) -> None:
@@ -176,7 +176,7 @@ async def test_renamed_conversation_renames_its_tab(it: Running) -> None:
     await it.press("ctrl+x", "r")
     it.app.screen.query_one(Input).value = "  "
     await it.press("enter")
-    assert "it keeps the one it has" in it.screen_text()
+    assert "It was not renamed" in it.screen_text()
     assert len(it.session.wishes) == 1
 
 

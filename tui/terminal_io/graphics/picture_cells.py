@@ -63,7 +63,7 @@ def decoded(data: bytes, side: int = KEPT_SIDE) -> Pixels:
         with Image.open(io.BytesIO(data), formats=FORMATS) as image:
             if image.width * image.height > MAX_PIXELS:
                 size = {"width": image.width, "height": image.height}
-                raise PictureError(_("{width} x {height} pixels are too many to be shown").format(**size))
+                raise PictureError(_("it is too large to show ({width} x {height} pixels)").format(**size))
             image.draft("RGB", (side, side))
             is_transparent = image.has_transparency_data
             whole = image.convert("RGBA" if is_transparent else "RGB")
@@ -94,7 +94,7 @@ def size_in_cells(width: int, height: int, columns: int, rows: int, *, enlarge: 
 
 def describe_size(width: int, height: int) -> str:
     """Return the text for a picture that cannot be drawn here."""
-    return _("A picture of {width} x {height} pixels.").format(width=width, height=height)
+    return _("An image of {width} x {height} pixels.").format(width=width, height=height)
 
 
 Cell = tuple[str, bytes]
