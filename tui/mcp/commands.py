@@ -19,7 +19,6 @@ from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from core.errors import HandloomError
 from tui.dialogs.dialog import SureScreen
 from tui.i18n import _, counted
 from tui.shortcuts.command import Command, Group
@@ -237,6 +236,8 @@ class MCPScreen(ModalScreen[str | None]):
 
     @work
     async def _do(self, what: str, key: str, *said: str) -> None:
+        from core.errors import HandloomError
+
         self._problem = ""
         try:
             match what:

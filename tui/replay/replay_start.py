@@ -19,7 +19,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-from core.errors import UsageError
 from core.home import home_folder
 from tui.file_watcher import RUNG, watch
 from tui.i18n import _
@@ -178,6 +177,8 @@ def resolve_source(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
 
     An id may be given by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
     """
+    from core.errors import UsageError
+
     path = Path(what).expanduser()
     if not path.exists():
         if "/" in what or path.suffix:

@@ -18,7 +18,6 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from core.errors import HandloomError
 from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.dialog import LineScreen, SureScreen
 from tui.dialogs.search_list import Clickable
@@ -136,6 +135,8 @@ class ChangesScreen(GuardedScreen[ReviewResult]):
         await self._load()
 
     async def _load(self) -> None:
+        from core.errors import HandloomError
+
         """Draw everything again, with the cursor on the same file or the one in its place."""
         files = self.query_one(OptionList)
         place = files.highlighted or 0
@@ -171,6 +172,8 @@ class ChangesScreen(GuardedScreen[ReviewResult]):
 
     @work(exclusive=True, group="hunks")
     async def _show(self) -> None:
+        from core.errors import HandloomError
+
         changes, path = self._changes, self._path
         assert changes is not None
         try:
@@ -241,6 +244,8 @@ class ChangesScreen(GuardedScreen[ReviewResult]):
 
     @work(exclusive=True)
     async def _apply(self, step: Callable[[Review, Changes], Awaitable[object]]) -> None:
+        from core.errors import HandloomError
+
         if self._changes is None or not self._path:
             return
         try:

@@ -17,7 +17,6 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from core.errors import HandloomError
 from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.search_list import Clickable
 from tui.i18n import _, counted
@@ -128,6 +127,8 @@ class UndoScreen(GuardedScreen[UndoChoice | None]):
 
     @work(exclusive=True)
     async def _load(self, first: int) -> None:
+        from core.errors import HandloomError
+
         try:
             self._preview = await self._ask(first)
         except HandloomError as error:

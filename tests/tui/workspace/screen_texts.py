@@ -18,8 +18,8 @@ LOOKED_UP = {
     "shortcuts/command.py": {"self.title", "self.help", "self.group", "self.hint", "self.words", "self.value"},
     "i18n.py": {"one if number == 1 else many"},
     "palette/commands.py": {"setting.help"},
-    "models/screen.py": {"offer.label"},
-    "settings/screen.py": {
+    "models/commands.py": {"offer.label"},
+    "settings/commands.py": {
         "setting.help",
         "setting.kind",
         "setting.effect",
