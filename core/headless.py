@@ -178,7 +178,7 @@ def _exit_status(session: AgentSession, on_notice: Callable[[str], None]) -> Exi
         on_notice(state.reason)
     if state.halt is not None and state.halt.kind is HaltKind.LIMIT:
         flag = _FLAGS.get(state.halt.what, "")
-        on_notice(f"Go on with: handloom run --resume {session.info.id} 'go on'{flag}")
+        on_notice(f"Continue with: handloom run --resume {session.info.id} 'go on'{flag}")
         return ExitStatus.LIMIT
     if state.halt is not None and state.halt.kind is HaltKind.STUCK:
         on_notice(f"Give it another instruction with: handloom run --resume {session.info.id} '...'")

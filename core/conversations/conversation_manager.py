@@ -300,8 +300,8 @@ class ConversationManager:
         """The folder of a stored conversation. Raises UsageError if it cannot be used."""
         if self.copies.has(info.workspace):
             raise UsageError(
-                f"Conversation {info.id} ran another one again in a copy of its workspace, which goes with the run. "
-                "Replay it, or run the other one again."
+                f"Conversation {info.id} was a rerun in a copy of the workspace, which was removed with it. "
+                "Replay it, or rerun the original conversation."
             )
         return _folder(info.workspace)
 

@@ -70,7 +70,7 @@ class MCPHost:
             while not (await asyncio.wait({answer}, timeout=HUNG_S if is_ping else PING_S))[0]:
                 if is_ping:
                     self._kill()
-                    raise ServerError("The MCP host did not answer and was killed; it restarts.")
+                    raise ServerError("The MCP host stopped responding and is restarting.")
                 await self.ask({"type": "ping"})
             line = answer.result()
         except asyncio.CancelledError:
@@ -106,7 +106,7 @@ class MCPHost:
     async def _running(self) -> asyncio.subprocess.Process:
         async with self._starting:
             if self._is_closing:
-                raise ServerError("Handloom is ending.")
+                raise ServerError("Handloom is shutting down.")
             if self.pid is None:
                 if self._process is not None:
                     await self._process.wait()
@@ -143,7 +143,7 @@ class MCPHost:
         finally:
             for answer in self._asked.values():
                 if not answer.done():
-                    answer.set_exception(ServerError("The MCP host ended; it restarts."))
+                    answer.set_exception(ServerError("The MCP host exited and is restarting."))
             if not self._is_closing:
                 self._on_end()
 

@@ -101,7 +101,7 @@ def parse_microagent(piece: Piece, origin: str, base: str = "") -> Microagent:
     front = parse(piece.text)
     if not front.body:
         raise FrontMatterError(
-            piece.text.count("\n") + 1, "it says nothing. Write it below the second ---, or remove it."
+            piece.text.count("\n") + 1, "it is empty. Write the text below the second ---, or remove the file."
         )
     name = _name(front, piece.path.removeprefix(base).lstrip("/").removesuffix(".md"))
     inputs = _inputs(front)

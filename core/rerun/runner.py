@@ -439,7 +439,7 @@ async def load(store: EventStore, conversation_id: str) -> Pairing:
     """The results of an earlier run, from its log and the recording. Raises UsageError if it is not a run."""
     (info,) = await store.conversations(conversation_id=conversation_id) or (None,)
     if info is None or info.origin != RERUN:
-        raise UsageError(f"Conversation {conversation_id} runs none again. Run one again with: handloom rerun ID")
+        raise UsageError(f"Conversation {conversation_id} is not a rerun. Start one with: handloom rerun ID")
     source, log = await _recorded(store, info.origin_of)
     new = await _read_all(store, conversation_id)
     pairing = Pairing(

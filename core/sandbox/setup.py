@@ -163,13 +163,13 @@ class Setup:
         while (attempt := self._attempt) is not None and attempt.is_ending:
             await asyncio.wait([attempt.task])  # an interrupted attempt is not joined: a new one begins
         if self._is_closed:
-            raise RuntimeUnavailableError("The conversation is closed. Open it again to go on.")
+            raise RuntimeUnavailableError("The conversation is closed. Open it again to continue.")
         if attempt is None or attempt.task.done():
             attempt = self._attempt = _Attempt()
             attempt.task = self._spawn(self._prepare(attempt))
         await asyncio.wait([attempt.task])
         if attempt.task.cancelled():
-            raise RuntimeUnavailableError(f"Making the sandbox ready was interrupted. {TRY_AGAIN}")
+            raise RuntimeUnavailableError(f"Starting the sandbox was interrupted. {TRY_AGAIN}")
         return attempt
 
     def interrupt(self) -> None:

@@ -72,7 +72,7 @@ class Slots:
                 return
         if len(self._taken) >= self._limit:  # unless one was closed meanwhile
             raise UsageError(
-                f"All {self._limit} conversations that may be awake at once are at work. Wait for one, interrupt or "
+                f"All {self._limit} conversations that can be active at once are working. Wait for one, interrupt or "
                 "close one, or raise the setting conversations.max_concurrent."
             )
 
@@ -178,7 +178,7 @@ class Suspension:
             if self.rests:
                 await self._stream.settle()  # a checkpoint that is being taken may need seconds
             if not self.rests:
-                raise UsageError("The agent is at work, or its sandbox is. Esc stops it; then undo.")
+                raise UsageError("The agent or its sandbox is still working. Press Esc to stop it, then undo.")
             yield
 
     def _refuse_if_closed(self) -> None:

@@ -228,7 +228,9 @@ class EventStore(EventReader):
                 facts = facts.after(envelope.event, envelope.source)
             after = page[-1].id
         if after != upto:
-            raise UsageError(f"Conversation {conversation_id} has no event {upto}. `handloom show ID` says how many.")
+            raise UsageError(
+                f"Conversation {conversation_id} has no event {upto}. `handloom show ID` shows how many it has."
+            )
         source = await self._key(conversation_id)
         async with self._new_conversation(new) as (connection, key):
             for table, columns, condition in (

@@ -67,7 +67,7 @@ class FolderReader:
                 elif stat.S_ISREG(found.st_mode):  # opening a device can have effects
                     return self._content(folder, name, max_bytes)
                 else:
-                    raise UnreadableError("no regular file")
+                    raise UnreadableError("not a regular file")
         except OSError as error:
             if error.errno in _GONE:
                 return None
@@ -81,7 +81,7 @@ class FolderReader:
         with open(os.open(name, _READ | self._stay, dir_fd=folder), "rb", buffering=0) as file:
             found = os.fstat(file.fileno())
             if not stat.S_ISREG(found.st_mode):
-                raise UnreadableError("no regular file")
+                raise UnreadableError("not a regular file")
             data = b""
             while found.st_size <= max_bytes and len(data) <= max_bytes:
                 if not (more := file.read(max_bytes + 1 - len(data))):

@@ -105,7 +105,7 @@ class UserShell:
     async def run(self, command: str) -> Envelope:
         """Store the command and run it. Raises UsageError while another one runs, StoreError."""
         if self.is_busy:
-            raise UsageError("Your last command still runs. Esc stops it; then run the next one.")
+            raise UsageError("Your last command is still running. Press Esc to stop it, then run the next one.")
         action = CmdRunAction(command=command, blocking=True, timeout=NO_LIMIT_S)
         live = LiveOutput(self._context.frames)
 

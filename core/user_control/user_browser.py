@@ -80,7 +80,7 @@ class UserBrowser:
 
     async def _begin(self) -> Envelope:
         if self.is_on:
-            raise UsageError("You have the browser already. Give it back first.")
+            raise UsageError("You already control the browser. Give it back first.")
         self._free.clear()
         self._has_acted = self._is_returning = False
         try:
@@ -95,7 +95,7 @@ class UserBrowser:
         Raises UsageError if the user does not control the browser or is too far ahead of it, StoreError.
         """
         if not self.is_on or self._is_returning:
-            raise UsageError("The agent has the browser. Take it over first.")
+            raise UsageError("The agent controls the browser. Take it over first.")
         if len(self._steps) >= MAX_WAITING:
             raise UsageError("The page is still busy. Wait until it has finished.")
         self._has_acted = True
@@ -161,7 +161,7 @@ class UserBrowser:
         """Return when the user does not control the browser; while they do, they see that the agent waits."""
         if not self.is_on:
             return
-        with self._notice(WAITS, "The agent waits: you have the browser. Give it back, and it goes on."):
+        with self._notice(WAITS, "The agent is waiting because you control the browser. Give it back to continue."):
             while self.is_on:
                 await self._free.wait()
 

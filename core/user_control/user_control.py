@@ -70,7 +70,7 @@ class UserTerminal:
 
     async def _begin(self, rows: int, columns: int) -> Envelope:
         if self.is_on:
-            raise UsageError("You already have the terminal. Give it back first.")
+            raise UsageError("You already control the terminal. Give it back first.")
         action = CmdRunAction(command=COMMAND, blocking=True, timeout=NO_LIMIT_S, takes_over=True)
         self._keys.clear()
         self._is_returning = self.is_ready = False
@@ -205,7 +205,7 @@ class UserControl:
         shell is in use.
         """
         if self._context.agent_works():
-            raise UsageError("The agent works in this shell. Esc stops it; then run the command again.")
+            raise UsageError("The agent is using this shell. Press Esc to stop it, then run the command again.")
         if self.terminal.is_on:
             raise UsageError("You have taken over the terminal. Type the command there, or give it back.")
         async with self._context.awake():

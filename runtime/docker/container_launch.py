@@ -132,7 +132,7 @@ async def launch(
     """Create a container for a locked folder. Raises RuntimeUnavailableError and leaves nothing behind."""
     messages = await access.prepare(engine, folder, spec, name, say)
     parameters = spec.parameters(name, home, folder.path)
-    say("Making the container")
+    say("Creating the container")
     creating = asyncio.ensure_future(_create(engine, name, parameters, home))
     try:
         container = await asyncio.shield(creating)

@@ -97,7 +97,7 @@ class RemoteEngine(EngineAccess):
         """Copy the workspace to the engine, after fetching what an earlier sandbox left there."""
         messages: list[str] = []
         if await asyncio.to_thread(folder.upload_record.exists):
-            say("Fetching what the last sandbox left at the engine")
+            say("Fetching the files of the last sandbox from the engine")
             messages = await self._fetch(engine, folder, spec, name)
             await asyncio.to_thread(folder.upload_record.unlink)
         await self._remove_volumes(engine, name)

@@ -34,7 +34,7 @@ SOCKET_PATH_BYTES = 100
 
 
 class LockedError(Exception):
-    """Another process uses this sandbox."""
+    """Another process is using this sandbox."""
 
 
 class SandboxFolder:

@@ -343,7 +343,7 @@ async def _lock(folder: SandboxFolder) -> None:
         except LockedError as error:
             if time.monotonic() > gives_up_at:
                 raise RuntimeUnavailableError(
-                    "Another Handloom has the sandbox of this conversation. Close the conversation there first."
+                    "Another Handloom is using the sandbox of this conversation. Close the conversation there first."
                 ) from error
             await asyncio.sleep(LOCK_TIMEOUT_S / 50)
         else:

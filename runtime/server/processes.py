@@ -231,7 +231,7 @@ _STATES |= {"T": "stopped", "t": "stopped"}
 
 
 class JobError(LookupError):
-    """There is no such job."""
+    """This job no longer exists."""
 
 
 def jobs() -> list[Job]:

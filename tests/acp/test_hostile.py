@@ -76,12 +76,12 @@ async def test_unknown_methods_and_invalid_parameters_are_reported(handloom: Han
             ("a" * 10_000, {}, -32601, "…"),
             ("session/new", {}, -32602, "session/new: cwd: Field required."),
             ("session/prompt", {"sessionId": 5, "prompt": text("x")}, -32602, "sessionId"),
-            ("session/prompt", {"sessionId": "nobody", "prompt": text("x")}, -32002, "no session nobody"),
+            ("session/prompt", {"sessionId": "nobody", "prompt": text("x")}, -32002, "nobody is not loaded"),
             ("session/prompt", {"sessionId": session, "prompt": []}, -32602, "message is empty"),
             ("session/prompt", {"sessionId": session, "prompt": [{"type": "smell"}]}, -32602, "prompt.0"),
             ("session/load", {"sessionId": "../etc", "cwd": "/", "mcpServers": []}, -32002, "../etc"),
             ("session/list", {"cursor": "-1"}, -32602, "cursor"),
-            ("authenticate", {"methodId": "x"}, -32602, "no log-in"),
+            ("authenticate", {"methodId": "x"}, -32602, "no login"),
         ]
         for method, params, code, words in wrong:
             error = (await client.request(method, **params))["error"]
@@ -95,7 +95,7 @@ async def test_invalid_pictures_and_sounds_are_refused(handloom: Handloom, tmp_p
     blocks = {
         "not valid base64": {"type": "image", "mimeType": "image/png", "data": "???"},
         "not a PNG": {"type": "image", "mimeType": "image/png", "data": "aGVsbG8="},
-        "Sound": {"type": "audio", "mimeType": "audio/wav", "data": "aGVsbG8="},
+        "Audio": {"type": "audio", "mimeType": "audio/wav", "data": "aGVsbG8="},
     }
     async with raw(handloom, write_script(tmp_path, [FINISH])) as client:
         session = await opened(client, handloom)

@@ -265,7 +265,7 @@ class TestEnds:
         async with editing(handloom, model) as editor:
             session = await editor.open(handloom)
             assert await editor.prompt(session, "count") == "max_turn_requests"
-            assert "Write /continue" in editor.said()
+            assert "Send /continue" in editor.said()
             assert await editor.prompt(session, "/continue") == "end_turn"
         assert "All is done." in editor.said()
 
@@ -355,7 +355,7 @@ class TestSessions:
             await editor.until(lambda: any("begun" in text_of(call) for call in editor.calls().values()))
             await editor.close(session)
             assert await prompt == "cancelled"
-            with pytest.raises(RequestError, match="no session"):
+            with pytest.raises(RequestError, match="is not loaded"):
                 await editor.prompt(session, "hello?")
             await editor.connection.load_session(cwd=str(handloom.workspace), session_id=session, mcp_servers=[])
             assert await editor.prompt(session, "then be done") == "end_turn"

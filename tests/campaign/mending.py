@@ -1,8 +1,8 @@
 """A home whose database is damaged: in events, in the index, in its head, cut off, emptied, without its log or it.
 
-Each is mended as `handloom doctor --repair --yes` does it, and some of them by a process that is killed (-9) at a step
-of the mending, and by another one after it. Afterwards the damaged files lie beside as they were, the database is
-whole, every event is there or is told of as lost, no more is lost than the damage explains, and the conversations go on.
+Each is repaired as by `handloom doctor --repair --yes`, and some of them by a process that is killed (-9) at a step
+of the repair, and by another one after it. Afterwards the damaged files are kept as they were, the database is whole,
+every event is there or reported as lost, no more is lost than the damage explains, and the conversations go on.
 
     python -m tests.campaign.mending HOME [STEP]     (mends, and is killed at that step)
 """

@@ -190,9 +190,9 @@ async def test_new_conversation_is_refused_while_all_work(tmp_path: Path) -> Non
         await said(sleeper)
         busy = await managed.working()
         before = await sleeper.stream.read()
-        with pytest.raises(UsageError, match=r"at work.*conversations\.max_concurrent"):
+        with pytest.raises(UsageError, match=r"are working.*conversations\.max_concurrent"):
             await managed.create()
-        with pytest.raises(UsageError, match="at work"):
+        with pytest.raises(UsageError, match="are working"):
             await sleeper.send("are you there?")
         assert len(await managed.manager.list()) == 2
         assert await sleeper.stream.read() == before

@@ -246,7 +246,7 @@ class TestStarting:
     async def test_second_screen_is_refused_and_the_first_continues(self, place: Place, workspace: Path) -> None:
         second = Contained(workspace)
         second.keep(workspace.parent / "home" / "sandboxes" / "conversation")
-        with pytest.raises(RuntimeUnavailableError, match="Another Handloom has the sandbox"):
+        with pytest.raises(RuntimeUnavailableError, match="Another Handloom is using the sandbox"):
             await second.start()
         await second.aclose()
         assert (await place.run("echo well")).content == "well"
@@ -256,7 +256,7 @@ class TestStarting:
         runtime = Contained(workspace)
         await runtime.start(said.append)
         await runtime.aclose()
-        assert said == ["Making the container", "Starting the container"]
+        assert said == ["Creating the container", "Starting the container"]
 
 
 class TestTheScreenThatStartedIt:

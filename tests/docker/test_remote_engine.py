@@ -200,7 +200,7 @@ class TestEnds:
         await change(name, lambda container: container.remove(force=True))
         said: list[str] = []
         await again.start(said.append)
-        assert said[0] == "Fetching what the last sandbox left at the engine"
+        assert said[0] == "Fetching the files of the last sandbox from the engine"
         assert (workspace / "new").read_text() == "made\n"
         await again.aclose()
         assert (left_over(name), volumes(name)) == ([], [])

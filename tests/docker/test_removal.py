@@ -122,7 +122,7 @@ async def test_container_in_use_is_not_removed(runtimes: RuntimeFactory, tmp_pat
     runtime.keep(home / "sandboxes" / "mine")
     await runtime.start()
     info = ConversationInfo("mine", "", str(workspace), "m", NOW, NOW, 0)
-    with pytest.raises(RuntimeUnavailableError, match="Another Handloom has the sandbox"):
+    with pytest.raises(RuntimeUnavailableError, match="Another Handloom is using the sandbox"):
         await runtimes.forget(info)
     assert (await run(runtime, "echo well")).content == "well"
     await runtime.aclose()

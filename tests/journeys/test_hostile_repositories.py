@@ -76,7 +76,7 @@ def test_files_for_agents_run_nothing_on_the_host_trusted_or_not(
     assert ("hostile words" in said) is bool(options)
     assert "root:" not in said
     if options:
-        assert ".openhands_instructions: no regular file" in done.err
+        assert ".openhands_instructions: not a regular file" in done.err
         assert ("A hook denied" in said) is (isolation == "auto")
     else:
         assert "handloom trust give" in done.err

@@ -184,7 +184,7 @@ async def test_a_broken_file_is_told_and_the_rest_counts(tmp_path: Path, workspa
         seen = notices(session)
         log = await said(session, "release")
         assert ".openhands/microagents/broken.md:2: not YAML" in seen[KNOWLEDGE_PROBLEMS]
-        assert ".cursorrules: no regular file" in seen[KNOWLEDGE_PROBLEMS]
+        assert ".cursorrules: not a regular file" in seen[KNOWLEDGE_PROBLEMS]
         assert [one.name for one in recalled(log)[0].microagent_knowledge] == ["release", "tag"]
 
 

@@ -94,12 +94,12 @@ async def test_copy_is_deleted_with_its_conversation(tmp_path: Path) -> None:
         rerun = await played(manager, source)
         copy = Path(rerun.session.info.workspace)
         assert copy.is_dir()
-        with pytest.raises(UsageError, match="goes with the run"):
+        with pytest.raises(UsageError, match="was removed with it"):
             await manager.fork(rerun.session.id, 1, copy_files=False)
         await manager.close(rerun.session.id)
         assert not copy.exists()
         assert (tmp_path / "workspace" / "d").exists()
-        with pytest.raises(UsageError, match="goes with the run"):
+        with pytest.raises(UsageError, match="was removed with it"):
             await manager.open(rerun.session.id)
         assert not (await manager.list())[0].title.endswith("(fork)")
         await manager.delete(rerun.session.id)

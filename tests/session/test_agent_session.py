@@ -115,7 +115,7 @@ async def test_user_control_of_the_sandbox_prevents_suspension(tmp_path: Path, h
         assert session.user_control.commands.is_busy is (hands == "commands")
         with pytest.raises(UsageError):
             await begin() if hands != "commands" else await session.user_control.run_command("ls")
-        with pytest.raises(UsageError, match="at work"):
+        with pytest.raises(UsageError, match="still working"):
             await session.undo.preview()
         session.user_control.interrupt()
         async with asyncio.timeout(20):
@@ -131,11 +131,11 @@ async def test_user_commands_restores_and_undos_are_refused_while_the_agent_work
     async with conversation(tmp_path, [ENDLESS, FINISH]) as session:
         await session.send("go")
         await state_is(session, AgentState.RUNNING)
-        with pytest.raises(UsageError, match="works in this shell"):
+        with pytest.raises(UsageError, match="is using this shell"):
             await session.user_control.run_command("ls")
         with pytest.raises(UsageError, match="The agent is working"):
             await session.leftovers.put_back("x")
-        with pytest.raises(UsageError, match="The agent is at work"):
+        with pytest.raises(UsageError, match="still working"):
             await session.undo.preview()
         await session.interrupt()
         await session.settled()

@@ -93,7 +93,7 @@ def test_fifo_or_device_does_not_block(tmp_path: Path) -> None:
     (tmp_path / ".handloom/hooks.toml").mkdir()
     looked = survey_project(tmp_path)
     assert looked.pieces == ()
-    assert sum("no regular file" in problem for problem in looked.problems) == 4
+    assert sum("not a regular file" in problem for problem in looked.problems) == 4
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")

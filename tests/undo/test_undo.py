@@ -232,7 +232,7 @@ async def test_undo_is_refused_while_the_agent_works(tmp_path: Path) -> None:
         async with asyncio.timeout(20):
             await runtime.started.wait()
         for wish in (s.undo.preview(), s.undo.undo(), s.undo.redo()):
-            with pytest.raises(UsageError, match="Esc stops it"):
+            with pytest.raises(UsageError, match="Press Esc to stop it"):
                 await wish
         await s.interrupt()
         await rested(s)

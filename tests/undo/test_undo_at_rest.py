@@ -73,7 +73,7 @@ async def test_undo_and_preview_are_refused_while_the_agent_works(tmp_path: Path
         async with asyncio.timeout(20):
             await runtime.started.wait()
         for wish in WISHES.values():
-            with pytest.raises(UsageError, match="at work"):
+            with pytest.raises(UsageError, match="still working"):
                 await wish(session.undo)
         assert of_type(await session.stream.read(), UndoAction) == []
 

@@ -58,7 +58,7 @@ async def test_interrupted_user_command_keeps_its_output(tmp_path: Path) -> None
         await runtime.started.wait()
         assert session.user_control.commands.is_busy
         assert not session.rests, "it is not put to sleep under the command"
-        with pytest.raises(UsageError, match="still runs"):
+        with pytest.raises(UsageError, match="still running"):
             await session.user_control.run_command("ls")
         await session.interrupt()
         observation = (await answer_to(session, action)).event
@@ -72,7 +72,7 @@ async def test_user_command_is_refused_while_the_agent_works(tmp_path: Path) -> 
     async with conversation(tmp_path, [{"tool_calls": [bash("make")]}], make_runtime=lambda _: runtime) as session:
         await session.send("go")
         await runtime.started.wait()
-        with pytest.raises(UsageError, match="The agent works in this shell"):
+        with pytest.raises(UsageError, match="is using this shell"):
             await session.user_control.run_command("ls")
         await session.interrupt()
 

@@ -125,7 +125,7 @@ async def test_user_terminal_prevents_suspension(tmp_path: Path) -> None:
 async def test_terminal_is_taken_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         await session.user_control.terminal.begin(24, 80)
-        with pytest.raises(UsageError, match="already have the terminal"):
+        with pytest.raises(UsageError, match="already control the terminal"):
             await session.user_control.terminal.begin(24, 80)
         with pytest.raises(UsageError, match="taken over the terminal"):
             await session.user_control.run_command("ls")

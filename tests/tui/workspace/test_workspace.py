@@ -162,7 +162,7 @@ async def test_ctrl_l_goes_to_the_live_end(it: Running) -> None:
         await it.session.say(f"line {n}")
     await it.settle()
     await it.press("f3", "home", "ctrl+l")
-    assert it.app.workspace.events_view.following
+    await until(it.pilot, lambda: it.app.workspace.events_view.following)
 
 
 # -- palette, leader, help ---------------------------------------------------------------------------------------------
