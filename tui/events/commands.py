@@ -188,7 +188,8 @@ ROWS = (
             Group.READING, Scope.EVENTS, hint="filter", run=open_filter),
     Command("events.jump", ("o",), "Cause or outcome", "Jump between an action and its result.", Group.READING,
             Scope.EVENTS, hint="outcome", native=True),
-    Command("events.copy", ("c",), "Copy", "The event under the cursor, as JSON.", Group.READING, Scope.EVENTS,
+    Command("events.copy", ("c",), "Copy", "Copy the event under the cursor as JSON.", Group.READING, Scope.EVENTS,
             hint="copy", native=True),
-    Command("events.goto", (), "Go to event", "By its number.", Group.READING, leader="#", run=ask_event),
+    Command("events.goto", (), "Go to event",
+            "Go to an event by its number.", Group.READING, leader="#", run=ask_event),
 )  # fmt: skip

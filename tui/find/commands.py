@@ -58,13 +58,16 @@ ROWS = (
     Command("find", ("ctrl+f",), "Find", "Find text in the focused pane. {find.next} goes to the next match, "
             "{find.prev} to the previous one, {app.back} closes the search.", Group.PANES, hint="find", slash="find",
             run=open_find),
-    Command("list.find_next", ("n",), "Next match", "The next match of the search.", Group.READING,
+    Command("list.find_next", ("n",), "Next match", "Go to the next match.", Group.READING,
             Scope.LIST, native=True),
-    Command("list.find_prev", ("N",), "Previous match", "The previous match; before the first one, older events are "
-            "loaded.", Group.READING, Scope.LIST, native=True),
-    Command("find.next", ("enter",), "Next match", "The next match; after the last one, the first.", Group.READING,
+    Command("list.find_prev", ("N",), "Previous match",
+            "Go to the previous match; before the first one, load older events.",
+            Group.READING, Scope.LIST, native=True),
+    Command("find.next", ("enter",), "Next match",
+            "Go to the next match; after the last one, to the first.", Group.READING,
             Scope.FIND, hint="next", native=True),
-    Command("find.prev", ("up", "shift+enter"), "Previous match", "The previous match.", Group.READING, Scope.FIND,
+    Command("find.prev", ("up", "shift+enter"), "Previous match",
+            "Go to the previous match.", Group.READING, Scope.FIND,
             hint="before", native=True),
     Command("find.read", ("tab",), "Read on", "Focus the pane; {list.find_next} and {list.find_prev} step through "
             "matches there, {app.back} closes the search.", Group.READING, Scope.FIND, hint="to the pane", native=True),

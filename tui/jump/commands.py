@@ -105,6 +105,6 @@ def _targets(app: Context) -> list[tuple[Offset, Callable[[], object]]]:
 
 
 ROWS = (
-    Command("app.jump", (), "Jump", "Show a letter over everything that can have the focus; typing it goes there.",
+    Command("app.jump", (), "Jump", "Show a letter on everything that can be focused; type one to go there.",
             Group.WORKSPACE, leader="g", slash="jump", run=jump),
 )  # fmt: skip

@@ -116,6 +116,6 @@ def plan_again(app: Context) -> None:
 ROWS = (
     Command("tasks.toggle", ("ctrl+t",), "Plan", "Show or hide the agent's plan.", Group.PANES, slash="plan",
             run=toggle_plan),
-    Command("plan.again", (), "Plan again", "The agent changes nothing more before you approve another plan.",
+    Command("plan.again", (), "Plan again", "Ask for another plan. The agent changes nothing until you approve it.",
             Group.QUESTIONS, leader="L", slash="replan", acts=True, run=plan_again),
 )  # fmt: skip

@@ -32,6 +32,6 @@ async def _show_statistics(app: Context, tab: Tab) -> None:
 
 
 ROWS = (
-    Command("conv.statistics", (), "Statistics", "Show the answers, tokens, cost and time of this conversation.",
+    Command("conv.statistics", (), "Statistics", "Show the model calls, tokens, cost and time of this conversation.",
             Group.CONVERSATIONS, leader="$", slash="statistics", run=show_statistics),
 )  # fmt: skip
