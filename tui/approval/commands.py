@@ -67,6 +67,7 @@ ROWS = (
             native=True),
     Command("ask.next", (), "Next waiting", "Go to the next conversation that is waiting for your answer.",
             Group.QUESTIONS, leader="N", slash="waiting", run=next_waiting),
-    Command("prompt.mode", ("shift+tab",), "Approval mode", "Approve everything, auto-approve edits, or plan only.",
+    Command("prompt.mode", ("shift+tab",), "Approval mode",
+            "Switch between asking before everything, auto-approving edits, and planning only.",
             Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode),
 )  # fmt: skip
