@@ -140,7 +140,7 @@ async def test_copy_mode_shows_one_pane_without_mouse(monkeypatch: pytest.Monkey
         assert [it.app.workspace.pane(name).display for name in ("chat", "events", "terminal")] == [False, False, True]
         assert not it.app.workspace.prompt.region
         assert it.screen_text().split("\n")[0].startswith("$ echo hi")
-        assert "Esc closes" in it.screen_text()
+        assert "Esc ends it" in it.screen_text()
         await it.press("escape")
         assert not it.app.copy_mode.is_on
         assert sent == [escapes.MOUSE_OFF, escapes.MOUSE_ON]

@@ -106,7 +106,7 @@ async def test_all_screens_are_ascii() -> None:
 async def test_undrawable_picture_shows_size() -> None:
     async with running(size=(160, 60), screen=ASCII_SCREEN) as it:
         await _full(it)
-        assert it.screen_text().count("A picture of 3 x 2 pixels.") == 2
+        assert it.screen_text().count("An image of 3 x 2 pixels.") == 2
 
 
 async def test_glyphs_are_drawn_by_default() -> None:
