@@ -129,15 +129,14 @@ class Runtime(Protocol):
         ...
 
     async def put_back(self, name: str) -> str:
-        """Give a file of the workspace its name again that was moved aside because programs of the user would execute
-        it.
+        """Restore a file that was moved aside because the user's own programs would execute it. Returns its name.
 
-        An empty name means the only one. Returns the name. Raises UsageError with the names that there are.
+        An empty name means the only such file. Raises UsageError with the names of those that can be restored.
         """
         ...
 
     async def came_back(self) -> list[str]:
-        """What the user should know about how the work came back from a remote workspace, a line each."""
+        """Messages for the user about files that were copied back from a remote workspace, one per line."""
         ...
 
     def watch_page(self) -> AsyncGenerator[PageShown, None]:

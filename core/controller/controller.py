@@ -167,7 +167,7 @@ class AgentController:
         await self._changed.wait()
 
     async def on_event(self, envelope: Envelope) -> None:
-        """Callback forevery event: fold it, then perform the effects."""
+        """Callback for every event: fold it, then perform the effects."""
         before, after = self.state, decide.evolve(self.state, envelope)
         self.history.append(envelope)
         self.state = after
