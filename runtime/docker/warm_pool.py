@@ -30,7 +30,7 @@ from runtime.docker.container_launch import EngineAccess, LaunchedContainer, lau
 from runtime.docker.container_spec import COURIER, COURIER_LABEL, HOME_LABEL, ContainerOptions, ContainerSpec, volumes
 from runtime.docker.engine import address, connect, is_remote
 from runtime.docker.sandbox_folder import SPARE, SUFFIX, LockedError, SandboxFolder
-from runtime.image import DEFAULT_BASE, find
+from runtime.image import find
 from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.confinement import Isolation
 from runtime.isolation.protected_paths import HeldMounts
@@ -137,7 +137,7 @@ class WarmPool:
         """Return the image for containers. Raises RuntimeUnavailableError if it was not built yet."""
         if self.options.image:
             return self.options.image
-        found = await find(await self.engine(), self.options.base or DEFAULT_BASE)
+        found = await find(await self.engine(), self.options.base)
         if found is None:
             raise RuntimeUnavailableError(
                 "There is no image for sandboxes yet, or it is of another version. Build it with: handloom image build"

@@ -10,10 +10,8 @@ the same protocol.
 """
 
 from runtime.image.build_context import Recipe, User
-from runtime.image.builder import build, current_tag, find
+from runtime.image.builder import DEFAULT_BASE, build, current_tag, find
 
-DEFAULT_BASE = "python:3.13-slim-bookworm"
-"""The official slim Python image, on the Debian release that the tests use."""
 PYTHON = "/opt/handloom/bin/python"
 """The action server's interpreter in the image; `python3` is that of the base."""
 SERVER = (PYTHON, "-I", "-m", "runtime.server")

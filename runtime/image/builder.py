@@ -46,6 +46,8 @@ UNFINISHED_S = 3 * 3600.0
 """How long an image without a name is kept, because it may belong to a running build."""
 OURS = "handloom.image=sandbox"
 """Label of every image from the Dockerfile, finished or not."""
+DEFAULT_BASE = "python:3.13-slim-bookworm"
+"""The official slim Python image, on the Debian release that the tests use."""
 BASE_LABEL, CONTENT_LABEL = "handloom.base", "handloom.content"
 """Labels of a finished image."""
 
@@ -82,7 +84,11 @@ async def current_tag(client: docker.DockerClient, base: str, recipe: Recipe | N
 
 
 async def find(client: docker.DockerClient, base: str, recipe: Recipe | None = None) -> str | None:
-    """Return the image that `build` would make, if it exists. Takes some milliseconds. Raises as `current_tag`."""
+    """Return the image that `build` would make of a base, if it exists. Takes some milliseconds.
+
+    Without a base it is the one of DEFAULT_BASE, else the newest of any base, which somebody named when it was built.
+    Raises as `current_tag`.
+    """
     return await _call(_found, client, base, recipe or Recipe(User.of_host()))
 
 
@@ -144,13 +150,20 @@ def _tag(client: docker.DockerClient, base: str, recipe: Recipe) -> str:
 
 
 def _found(client: docker.DockerClient, base: str, recipe: Recipe) -> str | None:
-    """Return the tag of the existing image; found by its labels if its base was removed."""
+    """Return the tag of the existing image; found by its labels if its base was removed, or if no base is named."""
+    if not base:
+        return _found(client, DEFAULT_BASE, recipe) or _newest(client, recipe)
     base_id = _base_id(client, base)
     if base_id is not None:
         tag = recipe.tag(base_id)
         return tag if _image(client, tag) else None
     labels = [f"{BASE_LABEL}={base}", f"{CONTENT_LABEL}={recipe.content()}"]
     return next((tag for found in _listed(client, labels) for tag in found.tags if recipe.named(tag)), None)
+
+
+def _newest(client: docker.DockerClient, recipe: Recipe) -> str | None:
+    built = sorted(_listed(client, [f"{CONTENT_LABEL}={recipe.content()}"]), key=lambda found: found.age_s)
+    return next((tag for found in built for tag in found.tags if recipe.named(tag)), None)
 
 
 def _remove_replaced(client: docker.DockerClient, base: str, recipe: Recipe, tag: str) -> None:

@@ -95,6 +95,8 @@ class TestBuilding:
         assert [step.partition(": ")[2] for step in said] == [CODE_STEP]
         assert await image.find(client, base_image(), recipe) == tag
         assert await image.find(client, base_image(), changed(tmp_path, "ONE = 2\n")) is None
+        assert await image.find(client, "", recipe) == tag, "who built it with --base need not name the base again"
+        assert await image.find(client, "", changed(tmp_path, "ONE = 2\n")) is None
 
     async def test_the_image_is_found_when_its_base_has_been_removed(
         self, client: docker.DockerClient, tmp_path: Path

@@ -123,7 +123,7 @@ def sandbox_image(machine: Machine) -> Finding:
         with _connected(machine) as client:
             if wanted:
                 return _own_image(client, wanted, machine)
-            tag = asyncio.run(image.find(client, base))  # in this thread, which has no loop
+            tag = asyncio.run(image.find(client, machine.settings.docker.base))  # in this thread, which has no loop
     except HandloomError:
         return Finding(machine.needed_by("docker"), _("unknown, because no container engine is available"))
     if tag is None:
