@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+RETRY_STATUS = "STATUS$LLM_RETRY"
+"""Id of the notice that a model call is made again. It withdraws what was streamed of the answer before."""
 NO_PICTURES = "{model} does not support images; {other} answers instead."
 NO_ROOM = "The conversation no longer fits {model}; {other} answers instead."
 FAILED = "{model} failed; {other} answers instead. {error}"
@@ -15,15 +17,16 @@ FAILED_BEFORE = "{model} failed recently; {other} answers instead."
 NO_TOOLS = "{model} does not support tool calls; it will write them as text."
 RETRYING = "Retrying LLM request, {tries} in {seconds} s: {reason}"
 NO_RECORD = "The recording {path} cannot be written: {error}. Recording stops; the conversation continues."
-SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED = (
+SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF = (
     "the provider asks for fewer requests",
     "no answer in time",
     "the connection failed",
     "the provider failed",
+    "the answer broke off; what was shown of it is withdrawn",
 )
 FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD)
 """All templates; the first that matches counts."""
-WORDS = (SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED)
+WORDS = (SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF)
 """Values of placeholders that are translated, too."""
 _PLACE = re.compile(r"\\\{(\w+)\\\}")
 _PATTERNS = tuple((form, re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(form)), re.DOTALL)) for form in FORMS)

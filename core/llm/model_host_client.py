@@ -3,9 +3,10 @@
 ModelHost is the process, one for all conversations: the first call or `start` starts it, also again after a crash.
 HostedLLM is one model in it, with its settings and retries. litellm is never imported here.
 
-Only temporary errors are retried: a rate limit, a timeout, a broken connection, a server error; and only if no part of
-the answer was shown, because the user would read two answers as one. Waits double with each retry, are shortened at
-random so that many clients do not return together, and follow the provider's own request, up to five minutes.
+Only temporary errors are retried: a rate limit, a timeout, a broken connection, a server error. If a part of the answer
+was shown, the announcement of the retry (`RETRY_STATUS`) withdraws it: whoever shows tokens drops those before. An
+answer that only took too long is not begun again. Waits double with each retry, are shortened at random so that many
+clients do not return together, and follow the provider's own request, up to five minutes.
 """
 
 from __future__ import annotations
@@ -31,7 +32,6 @@ from core.protocols import FrameSink, LLMRequest, LLMResponse, ToolCall
 
 ANSWER_GRACE_S = 30.0
 """How long after a call's own limit, and for loading litellm, a silent host is waited for before it is killed."""
-RETRY_STATUS = "STATUS$LLM_RETRY"
 RETRYABLE = {
     ModelErrorKind.RATE_LIMIT: status_messages.SLOW_DOWN,
     ModelErrorKind.TIMEOUT: status_messages.NO_ANSWER,
@@ -80,7 +80,8 @@ async def with_retries(
 ) -> T:
     """Make a call, retry temporary errors, and announce each wait as a Status.
 
-    Raises ModelError. Cancelling ends a wait at once; the announcement is always removed.
+    The announcement withdraws what was streamed of the failed answer. Raises ModelError: a FailedCall if a part of the
+    last answer was shown. Cancelling ends a wait at once; the announcement is always removed.
     """
     announced = False
     try:
@@ -88,21 +89,23 @@ async def with_retries(
             try:
                 return await call()
             except FailedCall as failure:
-                if failure.kind not in RETRYABLE or failure.shown:
+                is_slow = failure.kind is ModelErrorKind.TIMEOUT and failure.shown  # again it would take as long
+                if failure.kind not in RETRYABLE or is_slow:
                     raise
                 if attempt == policy.attempts:
-                    raise ModelError(failure.kind, f"{failure} Tried {attempt} times.") from failure
+                    text = f"{failure} Tried {attempt} times."
+                    raise FailedCall(failure.kind, text, shown=failure.shown) from failure
                 wait_s = policy.wait_s(attempt, failure.retry_after_s, random)
-                reason = RETRYABLE[failure.kind]
+                reason = status_messages.BROKE_OFF if failure.shown else RETRYABLE[failure.kind]
             announced = True
             tries = f"{attempt + 1} / {policy.attempts}"
             notice = status_messages.RETRYING.format(tries=tries, seconds=f"{wait_s:.0f}", reason=reason)
-            on_frame(Status("info", RETRY_STATUS, notice))
+            on_frame(Status("info", status_messages.RETRY_STATUS, notice))
             await sleep(wait_s)
         raise AssertionError("the last attempt returns or raises")
     finally:
         if announced:
-            on_frame(Status("info", RETRY_STATUS, ""))
+            on_frame(Status("info", status_messages.RETRY_STATUS, ""))
 
 
 class _HostEnded(Exception):
@@ -324,7 +327,7 @@ class HostedLLM:
         return Capabilities(self._facts.context_window or known.context_window, vision)
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
-        """Call the model; retry as long as nothing was shown. Raises ModelError; cancelling returns at once."""
+        """Call the model, and retry temporary errors. Raises ModelError; cancelling returns at once."""
         order: Line = {
             "type": "complete",
             "model": self._model,

@@ -28,7 +28,7 @@ from typing import Any
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.protocols import Complete, FrameSink, LLMRequest, LLMResponse, ToolCall
-from core.status_messages import NO_TOOLS
+from core.status_messages import NO_TOOLS, RETRY_STATUS
 
 Message = dict[str, Any]
 Tools = Sequence[Mapping[str, Any]]
@@ -275,6 +275,8 @@ class _CallFilter:
 
     def __call__(self, frame: Frame) -> None:
         if not isinstance(frame, TokenDelta) or frame.channel != "answer":
+            if isinstance(frame, Status) and frame.id == RETRY_STATUS and frame.message:
+                self._held, self._has_call = "", False  # the answer begins again
             self._on_frame(frame)
             return
         if self._has_call:

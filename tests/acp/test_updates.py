@@ -38,6 +38,7 @@ from core.events import (
     TokenDelta,
     TokenUsage,
 )
+from core.status_messages import RETRY_STATUS
 from tui.acp.prompts import usage_update
 from tui.acp.tool_calls import DIFF_CHARS, TEXT_CHARS, Paths, fenced, output_update, permission_request
 from tui.acp.updates import MAX_MERGED_CHARS, EventTranslator, Outbox, Update, message, thought
@@ -73,6 +74,14 @@ class TestWhatIsSaid:
         streamed = [*translator.frame(TokenDelta(4, "I look")), *translator.frame(TokenDelta(4, " around."))]
         assert words(plain(streamed)) == ["I look", " around."]
         assert translator.event(put(MessageAction(content="I look around."), 5, cause=4)) == []
+
+    def test_text_that_was_streamed_before_a_retry_is_not_taken_for_the_answer(self) -> None:
+        translator = EventTranslator(PATHS)
+        translator.frame(TokenDelta(4, "I look around. Then"))
+        (notice,) = plain(translator.frame(Status("info", RETRY_STATUS, "Retrying")))
+        assert notice["sessionUpdate"] == "agent_thought_chunk"
+        (answer,) = plain(translator.event(put(MessageAction(content="I look around."), 5, cause=4)))
+        assert answer["content"]["text"] == "I look around.\n\n"
 
     def test_text_that_was_not_streamed_is_sent_by_its_event(self) -> None:
         translator = EventTranslator(PATHS)

@@ -24,6 +24,7 @@ from core.llm.model_host_client import HostedLLM, ModelHost
 from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.protocols import LLMRequest, LLMResponse, ToolCall
+from core.status_messages import RETRY_STATUS
 from tests.openai_server import (
     KEY,
     Behaviour,
@@ -296,12 +297,20 @@ async def test_a_wrong_key_is_not_tried_again(host: ModelHost, server: OpenAISer
     assert len(server.exchanges) == 1
 
 
-async def test_an_answer_that_broke_off_after_it_was_shown_is_not_asked_for_again(
+async def test_an_answer_that_broke_off_after_it_was_shown_is_withdrawn_and_asked_for_again(
     host: ModelHost, server: OpenAIServer
 ) -> None:
     server.then(sends(*WHOLE[:4]))
-    await error_of(model(host, server, num_retries=5))
-    assert len(server.exchanges) == 1
+    server.then(sends(*WHOLE))
+    response, frames = await ask(model(host, server, num_retries=5))
+    assert len(server.exchanges) == 2
+    assert (response.text, len(response.tool_calls)) == ("Let me look: ä", 1)
+    withdrawn = next(n for n, frame in enumerate(frames) if isinstance(frame, Status) and frame.id == RETRY_STATUS)
+    before, after = ("".join(frame.text for frame in part if isinstance(frame, TokenDelta)) for part in
+                     (frames[:withdrawn], frames[withdrawn:]))  # fmt: skip
+    assert before
+    assert "Let me look: ä".startswith(before)
+    assert after == "Let me look: ä"
 
 
 @pytest.mark.parametrize("behaviour", [stalls(with_head=False), stalls(WHOLE[:3])])

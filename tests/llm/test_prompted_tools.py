@@ -14,10 +14,11 @@ from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.llm.call_pipeline import CallPipeline
 from core.llm.model_host_client import HostedLLM, ModelHost
-from core.llm.prompted_tools import TOOLS_STATUS, PromptedTools
+from core.llm.prompted_tools import TOOLS_STATUS, PromptedTools, _CallFilter
 from core.llm.scripted_model import ScriptedLLM
 from core.llm.settings import LLMSettings
 from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
+from core.status_messages import RETRY_STATUS
 from tests.doubles import write_script
 from tests.openai_server import KEY, OpenAIServer, answers, fails
 
@@ -147,3 +148,11 @@ class InPieces:
 async def test_words_are_shown_as_they_come_until_the_call_begins(text: str, shown: str) -> None:
     _, frames = await ask(CallPipeline(InPieces(text), PromptedTools("pieces")))
     assert streamed(frames) == shown + "hm"
+
+
+async def test_after_a_retry_the_text_of_the_answer_is_shown_from_its_beginning() -> None:
+    frames: list[Frame] = []
+    shows = _CallFilter(frames.append)
+    for frame in (TokenDelta(5, "I <function="), Status("info", RETRY_STATUS, "again"), TokenDelta(5, "I look")):
+        shows(frame)
+    assert [frame.text for frame in frames if isinstance(frame, TokenDelta)] == ["I ", "I look"]

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status
-from core.llm.model_host_client import RETRY_STATUS, RETRYABLE, FailedCall, RetryPolicy, with_retries
+from core.llm.model_host_client import RETRYABLE, FailedCall, RetryPolicy, with_retries
 from core.llm.provider_errors import MAX_RETRY_AFTER_S
+from core.status_messages import BROKE_OFF, RETRY_STATUS
 from tests.stopped_clock import stopped_clock
 
 POLICY = RetryPolicy()
@@ -71,11 +72,27 @@ async def test_what_will_not_pass_is_not_tried_again(kind: ModelErrorKind) -> No
     assert (caught.value.kind, calls.made, calls.frames) == (kind, 1, [])
 
 
-async def test_an_answer_that_was_shown_in_part_is_not_asked_for_again() -> None:
+async def test_what_was_shown_of_an_answer_that_broke_off_is_withdrawn_and_it_is_asked_for_again() -> None:
     calls = Calls(failed(ModelErrorKind.CONNECTION, shown=True))
+    assert await calls.run() == "answer"
+    assert calls.made == 2
+    announced, removed = [frame for frame in calls.frames if isinstance(frame, Status)]
+    assert (announced.id, removed) == (RETRY_STATUS, Status("info", RETRY_STATUS, ""))
+    assert BROKE_OFF in announced.message
+
+
+async def test_an_answer_that_was_shown_in_part_and_took_too_long_is_not_asked_for_again() -> None:
+    calls = Calls(failed(ModelErrorKind.TIMEOUT, shown=True))
     with pytest.raises(ModelError):
         await calls.run()
     assert calls.made == 1
+
+
+async def test_the_error_says_whether_a_part_of_the_last_answer_was_shown() -> None:
+    calls = Calls(*[failed(ModelErrorKind.CONNECTION, shown=n == 4) for n in range(5)])
+    with pytest.raises(FailedCall) as caught:
+        await calls.run()
+    assert caught.value.shown
 
 
 async def test_tries_are_bounded_and_counted_in_the_error() -> None:

@@ -58,6 +58,7 @@ from core.events import (
 )
 from core.events.actions import reasoning_of
 from core.events.output import plain_text
+from core.status_messages import RETRY_STATUS
 from tui.acp.tool_calls import Paths, call_id, finish_call, output_update, start_call
 from tui.i18n import _, in_words
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -119,6 +120,8 @@ class EventTranslator:
             case Status(id=id, message=text) if id == CONVERSATION_TITLE:
                 return [SessionInfoUpdate(session_update="session_info_update", title=sanitize_line(text, TITLE_CELLS))]
             case Status(id=id, message=text) if text and self._statuses.get(id) != text:
+                if id == RETRY_STATUS:
+                    self._answering = None  # what was streamed is withdrawn
                 is_first = id not in self._statuses
                 self._statuses[id] = text
                 return [thought(f"{sanitize(in_words(text))}\n\n")] if is_first or frame.level == "error" else []

@@ -49,6 +49,7 @@ from core.events import (
     UnknownObservation,
 )
 from core.events.actions import reasoning_of
+from core.status_messages import RETRY_STATUS
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
 from tui.chat.blocks import Block, Kind, Mark
@@ -76,7 +77,6 @@ from tui.workspace.pane import PaneModel
 if TYPE_CHECKING:
     from tui.terminal_io.graphics.picture_cells import Pictures
 
-LLM_RETRY = "STATUS$LLM_RETRY"
 READY = "STATUS$READY"
 DETAIL_CELLS = 200
 
@@ -218,7 +218,7 @@ class ChatModel(PaneModel):
         self._answer = self._reasoning = self._streaming = None
 
     def _show_status(self, status: Status) -> None:
-        if status.id == LLM_RETRY:
+        if status.id == RETRY_STATUS:
             self._drop_stream()  # the model starts its answer again
         if status.id == READY:
             self._clear_notices()  # the steps that led there
