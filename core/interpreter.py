@@ -9,12 +9,9 @@ Run as a file, this starts one module in a new process: `python -P interpreter.p
 the folders are in order it imports only what Python loads before any program.
 """
 
-from __future__ import annotations
-
 import os
 import site
 import sys
-from collections.abc import Iterable, Mapping
 
 _FILE = os.path.abspath(__file__)
 OWN = os.path.dirname(os.path.dirname(_FILE))
@@ -89,17 +86,6 @@ def _holds(outer: str, inner: str) -> bool:
         if above == inner:
             return False
         inner = above
-
-
-INHERITED = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR", "TERM",
-             "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy",
-             "SSL_CERT_FILE", "SSL_CERT_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME")  # fmt: skip
-"""The environment variables that foreign programs outside the sandbox inherit. API keys are not among them."""
-
-
-def inherited(environ: Mapping[str, str], more: Iterable[str] = ()) -> dict[str, str]:
-    """The environment for such a program, with the additional variables that the user configured for it."""
-    return {name: environ[name] for name in (*INHERITED, *more) if name in environ}
 
 
 def _run(left_out: str, module: str, arguments: list[str]) -> None:

@@ -115,7 +115,7 @@ def _keys(options: argparse.Namespace) -> int:
 
 def _set_language_and_keys() -> None:
     """Set both before modules are imported that contain texts of the screen."""
-    from core.home import home_folder
+    from core.environment import home_folder
     from core.settings import screen_settings
 
     home = home_folder(os.environ)
@@ -167,8 +167,8 @@ def _replay(options: argparse.Namespace) -> int:
     """Show a saved conversation, of this home or of a file. Starts nothing that could act."""
     from contextlib import ExitStack
 
+    from core.environment import home_folder
     from core.errors import HandloomError
-    from core.home import home_folder
     from tui.cli.options import ReplayStart, StartOptions
 
     home = home_folder(os.environ)
@@ -249,7 +249,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     for module in ("core.conversations.conversation_manager", "runtime.local.local_runtime"):
         await asyncio.to_thread(import_module, module)
     from core.conversations.conversation_manager import ConversationManager
-    from core.home import home_folder
+    from core.environment import home_folder
     from core.logs import log_to
     from core.settings.config import load
     from tui.cli.failure_report import redact_environment

@@ -20,9 +20,9 @@ from core.agent.tools import OUR_TOOLS, Tool
 from core.agent.tools.control import RECALL_CONVERSATIONS
 from core.controller.state import Limits
 from core.delegation.delegation import CloseChild, MakeChild
+from core.environment import inherited
 from core.errors import ConfigurationError, ConsentError
 from core.events import SystemMessageAction
-from core.interpreter import inherited
 from core.llm.registry import DEMO, RERUN, LLMRegistry, model_for
 from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from core.interpreter import inherited
+from core.environment import inherited
 from core.llm.host_protocol import Line
 from core.mcp.catalogue import clean_line, digest
 from core.regular_files import open_bytes

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from core.environment import CONFIG
 from core.errors import ConfigurationError
-from core.home import CONFIG
 from core.llm.settings import LLMSettings, Models, Names, SettingsSection, split
 from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name

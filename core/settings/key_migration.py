@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from core.environment import CONFIG
 from core.errors import ConfigurationError
-from core.home import CONFIG
 from core.llm.providers import key_variables_of
 from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
-from core.home import CONFIG
+from core.environment import CONFIG
 from core.regular_files import read_text
 
 PREFIX = "HANDLOOM__SCREEN__"

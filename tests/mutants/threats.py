@@ -36,7 +36,7 @@ PLANTED = (
     ),
     Planted(
         "A02",
-        "core/interpreter.py",
+        "core/environment.py",
         "for name in (*INHERITED, *more) if name in environ",
         "for name in environ",
         "tests/acp/test_other_agent.py::TestEnvironment::test_agent_gets_only_named_variables",

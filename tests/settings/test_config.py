@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from core.environment import home_folder
 from core.errors import ConfigurationError
-from core.home import home_folder
 from core.security.confirmation import ConfirmMode
 from core.settings.config import Settings, load
 

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 
 from core.agent.registry import AgentKind, Agents
+from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus
-from core.home import home_folder
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line

@@ -14,8 +14,8 @@ import time
 from types import TracebackType
 from typing import Self, TextIO
 
+from core.environment import home_folder
 from core.errors import ExitStatus, RuntimeUnavailableError
-from core.home import home_folder
 from core.settings.config import load
 from runtime import image
 from runtime.docker.engine import connect

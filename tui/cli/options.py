@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from core.home import THEMES, home_folder
+from core.environment import THEMES, home_folder
 from core.settings.screen_settings import ScreenSettings, read
 
 if TYPE_CHECKING:

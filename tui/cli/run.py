@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from core.acp import ACP_AGENT
 from core.conversations.conversation_manager import ConversationManager
+from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, HandloomError, UsageError
 from core.events import (
     Action,
@@ -32,7 +33,6 @@ from core.events import (
     to_json,
 )
 from core.headless import compact_argument, run_task
-from core.home import home_folder
 from core.memory.library import MAX_INSTRUCTIONS_CHARS
 from core.security.confirmation import TAINT
 from core.settings.config import load

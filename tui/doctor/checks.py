@@ -26,9 +26,8 @@ from importlib.metadata import version as version_of
 from pathlib import Path
 from urllib.parse import quote
 
+from core.environment import CONFIG, inherited
 from core.errors import ConfigurationError, HandloomError, StoreError
-from core.home import CONFIG
-from core.interpreter import inherited
 from core.llm.model_host_client import ModelHost
 from core.llm.providers import key_variables_of
 from core.llm.registry import create_llm, offers

@@ -17,8 +17,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from core.environment import home_folder
 from core.errors import ExitStatus, StoreError
-from core.home import home_folder
 from core.store.event_store import EventStore
 from core.store.repair import Damage, Part, RepairResult, database_path, find_damage, repair
 from tui.cli.output import can_ask, is_confirmed, say

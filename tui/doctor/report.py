@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
+from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus
-from core.home import home_folder
 from core.secrets import Redactor, from_environment
 from core.settings.config import Settings, load
 from tui.cli.output import say

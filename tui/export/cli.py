@@ -14,8 +14,8 @@ import os
 import sys
 from pathlib import Path
 
+from core.environment import home_folder
 from core.errors import ExitStatus, UsageError
-from core.home import home_folder
 from core.import_export.exporter import FORMATS
 from core.import_export.exporter import export as write
 from core.import_export.importer import import_file

@@ -8,8 +8,8 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
+from core.environment import home_folder
 from core.errors import ExitStatus
-from core.home import home_folder
 from core.memory.saved_facts import Fact, SavedFacts
 from tui.cli.output import notice, say
 from tui.i18n import _

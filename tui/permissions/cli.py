@@ -14,8 +14,8 @@ from dataclasses import asdict, replace
 from functools import cache
 from pathlib import Path
 
+from core.environment import home_folder
 from core.errors import UsageError
-from core.home import home_folder
 from core.security.command_check import Answer, Request, as_json, check, mode_of, request_of
 from core.security.confirmation import Verdict
 from core.security.guard import guard_for_folder

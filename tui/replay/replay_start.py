@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-from core.home import home_folder
+from core.environment import home_folder
 from tui.file_watcher import RUNG, watch
 from tui.i18n import _
 from tui.shortcuts.command import keyed

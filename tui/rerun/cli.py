@@ -12,8 +12,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from core.environment import home_folder
 from core.errors import ExitStatus
-from core.home import home_folder
 from core.rerun import runner
 from core.rerun.alignment import Pair, Pairing
 from core.rerun.comparison import Comparison, Outcome

@@ -13,8 +13,8 @@ import os
 import sys
 from dataclasses import asdict
 
+from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus
-from core.home import home_folder
 from core.secrets.backends import FileAndKeyring
 from core.secrets.command_secrets import MAX_BYTES
 from core.secrets.vault import Secret, Vault, scope_of, wrong_with

@@ -16,8 +16,8 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from core.environment import home_folder
 from core.errors import ExitStatus, HandloomError, UsageError
-from core.home import home_folder
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 from core.settings.config import load

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.home import CONFIG
+from core.environment import CONFIG
 from tui.i18n import _
 from tui.shortcuts import shortcut_keys
 from tui.terminal_io.sanitizer import sanitize_line

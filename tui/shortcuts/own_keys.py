@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from textual.app import SuspendNotSupported
 
-from core.home import CONFIG
+from core.environment import CONFIG
 from core.settings.config import Origin
 from core.settings.editable_settings import Effect, Kind, Setting
 from tui.commands import COMMANDS, KEYMAP, ROWS, all_keys, key_of

@@ -17,8 +17,8 @@ from typing import Any
 
 from rich.cells import cell_len, set_cell_size
 
+from core.environment import home_folder
 from core.errors import ExitStatus, UsageError
-from core.home import home_folder
 from core.statistics import Durations, Statistics, Tally
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore

@@ -11,8 +11,8 @@ import json
 import os
 from pathlib import Path
 
+from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, UsageError
-from core.home import home_folder
 from core.memory.library import UserFolders
 from core.settings.config import load
 from core.trust.folder_trust import FolderTrust

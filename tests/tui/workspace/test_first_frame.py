@@ -34,7 +34,7 @@ def test_first_frame_imports_no_more_than_it_needs() -> None:
     modules = json.loads(done.stderr)
     assert [name for name in HEAVY if name in modules] == []
     ours = [name for name in modules if name.startswith("core.")]
-    assert ours == ["core.home", "core.regular_files", "core.settings", "core.settings.screen_settings"]
+    assert ours == ["core.environment", "core.regular_files", "core.settings", "core.settings.screen_settings"]
     assert "tui.workspace.screen" in modules
 
 
