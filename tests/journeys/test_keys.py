@@ -82,7 +82,7 @@ def test_the_help_leads_to_the_file_and_what_is_wrong_with_it_is_told_at_once(tm
         terminal.press("F1")
         terminal.wait_for("ctrl+o your own keys")
         terminal.press("C-o")
-        told = terminal.wait_for("Keys: conv.new (line 5 of config.toml): F2 is pane.chat already")
+        told = terminal.wait_for("Keys: conv.new (line 5 of config.toml): F2 is already used by pane.chat")
         assert "tasks.toggle" not in told
         assert (program.home / "config.toml").read_text().startswith("[keys]\n# A command's id")
     finally:
