@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
@@ -252,7 +253,8 @@ class Workspace(Screen[None]):
         self.live_page.watch(cast("ConversationTab", self._tab) if is_conversation and self.browser.display else None)
 
     def _load_pictures(self, tab: Tab) -> None:
-        self.run_worker(self._fetch_pictures(tab), group=f"pictures-{tab.id}", exclusive=True)
+        fetch = partial(self._fetch_pictures, tab)  # no coroutine, which a screen that ends at once would not await
+        self.run_worker(fetch, group=f"pictures-{tab.id}", exclusive=True)  # type: ignore[arg-type]
 
     async def _fetch_pictures(self, tab: Tab) -> None:
         if await tab.pictures.load() and tab in (self._tab, self.split_tab):
