@@ -238,7 +238,7 @@ def test_an_answer_that_comes_late_and_torn_is_an_answer_and_no_key(handloom: Ha
 def test_the_setting_is_kept_to(handloom: Handloom, site: Site, kind: str, wanted: str) -> None:
     with browsing(handloom, site, kind, HANDLOOM__SCREEN__PICTURES=wanted) as terminal:
         if wanted == "off":
-            terminal.wait_for("A picture of")
+            terminal.wait_for("An image of")
         else:
             until(terminal, lambda: cells_of(terminal, "c02020") > 100, "the page is not drawn in cells")
         assert terminal.picture() is None
