@@ -231,7 +231,7 @@ _STATES |= {"T": "stopped", "t": "stopped"}
 
 
 class JobError(LookupError):
-    """This job no longer exists."""
+    """There is no such job."""
 
 
 def jobs() -> list[Job]:

@@ -17,6 +17,7 @@ from tests.manual.commands import (
     why_only_parsed,
 )
 from tests.manual.pages import Command, commands, inline_codes, pages
+from tui.__main__ import VERBS
 from tui.cli.command_line import parser
 
 COMMANDS = [command for page in pages() for command in commands(page)]
@@ -46,6 +47,14 @@ def test_every_verb_is_in_the_manual() -> None:
     shown = {match[1] for command in COMMANDS for match in re.finditer(r"handloom ([a-z]+)", command.text)}
     shown |= {words.split()[1] for page in pages() for words in inline_codes(page) if words.startswith("handloom ")}
     assert verbs <= shown, f"the manual does not mention {verbs - shown}"
+
+
+@pytest.mark.parametrize(("old", "new"), [("doctor --mend", "doctor --repair"), ("again x", "rerun x")])
+def test_old_names_on_the_command_line_mean_the_same(old: str, new: str) -> None:
+    parsed = [vars(parser().parse_args(words.split())) for words in (old, new)]
+    verbs = [values.pop("command") for values in parsed]
+    assert VERBS.get(verbs[0], verbs[0]) == VERBS.get(verbs[1], verbs[1])
+    assert parsed[0] == parsed[1]
 
 
 def test_every_reason_not_to_run_a_command_is_needed() -> None:

@@ -232,7 +232,7 @@ class Site(BaseHTTPRequestHandler):
 
 @contextmanager
 def served() -> Iterator[str]:
-    """Copy the address of the page."""
+    """The address of the page."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Site) as site:
         Thread(target=site.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{site.server_port}/"

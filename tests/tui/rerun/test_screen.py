@@ -226,7 +226,7 @@ async def test_a_change_while_the_screen_is_being_removed_is_not_drawn(tmp_path:
     async with workspace(tmp_path) as (app, pilot, _):
         screen = await run_again(app, pilot)
         removed = screen.dismiss()
-        screen.remove_children()
+        await until(pilot, lambda: not screen.query(ResultView))
         screen.sync()
         await removed
-        await until(pilot, lambda: app.screen is app.workspace)
+        assert app.screen is app.workspace

@@ -115,6 +115,19 @@ async def test_a_slash_narrows_down_and_escape_leaves_step_by_step(tmp_path: Pat
         assert it.shows_the_workspace
 
 
+async def test_a_change_that_is_saved_once_the_screen_is_closed_is_not_drawn(tmp_path: Path) -> None:
+    async with settings_of(tmp_path) as it:
+        await go_to(it, "agent.max_iterations")
+        screen = it.app.screen
+        assert isinstance(screen, SettingsScreen)
+        setting = screen._setting
+        assert setting is not None
+        await it.press("escape")
+        await until(it.pilot, lambda: it.shows_the_workspace and not screen.query(Clickable))
+        await screen._written(setting, "77")
+    assert load(tmp_path, {}).agent.max_iterations == 77
+
+
 async def test_a_group_leads_to_its_fields(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         groups = it.app.screen.query_one("#settings-groups", Clickable)

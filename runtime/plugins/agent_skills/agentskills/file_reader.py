@@ -2,7 +2,7 @@
 
 Source of rules and texts: `openhands/runtime/plugins/agent_skills/file_reader/file_readers.py`. The libraries are those
 of the extra `documents`, pylatexenc, `openai`, and `cv2` for videos; a message says which library is missing. The
-functions that ask OpenAI exist only if API key found in the environment.
+functions that ask OpenAI exist only if its key is in the environment.
 """
 
 import base64
