@@ -483,7 +483,7 @@ async def test_title_model_names_the_conversation_and_its_cost_counts(tmp_path: 
         titles = [status.message for status in told if status.id == "STATUS$CONVERSATION_TITLE"]
         assert titles == ["please look at the build", "Repair of the build"]
         spent = await session._store.spent()
-        assert (spent.calls, spent.cost, spent.tokens) == (1, 0.25, 100)
+        assert (spent.cost, spent.tokens) == (0.25, 100), "the agent, which may have begun, costs nothing"
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
 
 from core.import_export.bounded_json import MAX_DEPTH, MAX_FILE_PARTS, MAX_KEYS, Fault, parse, values
+from tests.yardstick import costs_at_most
+
+LOOPS = 600
+"""What a refusal may cost: some seconds. One is usual, and anything quadratic takes hours."""
 
 
 def read(text: str | bytes) -> list[Any]:
@@ -98,16 +101,14 @@ class TestWhatIsRefused:
             "lists": "[" + "[]," * 1_500_000 + "[]]",
             "items": '{"a":[' + "0," * 1_500_000 + "0]}",
         }[what].encode()
-        begun = time.process_time()
-        with pytest.raises(Fault, match=r"keys|parts"):
-            list(values(b"[" + many + b"]"))
-        assert time.process_time() - begun < 2.0
+        text = b"[" + many + b"]"
+        with costs_at_most(LOOPS), pytest.raises(Fault, match=r"keys|parts"):
+            list(values(text))
 
     def test_a_string_that_does_not_end_is_looked_at_once(self) -> None:
-        begun = time.process_time()
-        with pytest.raises(Fault, match="cut off"):
-            parse(b'["' + b'\\",' * 5_000_000)
-        assert time.process_time() - begun < 2.0
+        text = b'["' + b'\\",' * 5_000_000
+        with costs_at_most(LOOPS), pytest.raises(Fault, match="cut off"):
+            parse(text)
 
     def test_commas_in_strings_are_not_counted_as_parts(self) -> None:
         value = {"a": ",[{" * 1_000_000}
@@ -130,7 +131,6 @@ class TestWhatIsRefused:
         assert caught.value.where == "value 2, at character 10"
 
     def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(self) -> None:
-        begun = time.process_time()
-        with pytest.raises(Fault, match="10,000,000 parts"):
-            next(values(b"[" + b"[]," * (MAX_FILE_PARTS // 2) + b"[]]"))
-        assert time.process_time() - begun < 2.0
+        text = b"[" + b"[]," * (MAX_FILE_PARTS // 2) + b"[]]"
+        with costs_at_most(LOOPS), pytest.raises(Fault, match="10,000,000 parts"):
+            next(values(text))
