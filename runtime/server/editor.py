@@ -195,14 +195,20 @@ class Editor:
             yield place
 
 
+LISTED_LINES = 1_000
+"""Of the lines with an occurrence, those that are named."""
+
+
 def _only_occurrence(text: str, part: str, path: str) -> int:
-    at = text.find(part) if part else -1
+    at = text.find(part)
     if at < 0:
         raise EditorError(f"No replacement was performed, old_str `{part}` did not appear verbatim in {path}.")
     if text.find(part, at + 1) >= 0:
+        lines = line_numbers_of(text, part) if part else list(range(1, text.count("\n") + 2))
+        more = ", ..." if len(lines) > LISTED_LINES else ""
         raise EditorError(
             f"No replacement was performed. Multiple occurrences of old_str `{part}` in lines "
-            f"{line_numbers_of(text, part)}. Please ensure it is unique."
+            f"[{', '.join(map(str, lines[:LISTED_LINES]))}{more}]. Please ensure it is unique."
         )
     return at
 

@@ -380,13 +380,19 @@ class TestEdit:
         )
         assert file.read_text() == "a\nb\na\na a\n"
 
-    async def test_overlapping_occurrences_are_ambiguous_and_empty_text_is_not_found(
+    async def test_overlapping_occurrences_and_an_empty_text_are_ambiguous_as_in_v0(
         self, desk: Desk, file: Path
     ) -> None:
         file.write_text("aaa\n")
         assert "Multiple occurrences of old_str `aa`" in (await desk.edit("str_replace", file, old_str="aa")).content
-        assert "did not appear verbatim" in (await desk.edit("str_replace", file, old_str="", new_str="x")).content
+        said = (await desk.edit("str_replace", file, old_str="", new_str="x")).content
+        assert "Multiple occurrences of old_str `` in lines [1, 2]. Please" in said
         assert file.read_text() == "aaa\n"
+        file.write_text("\n" * 2_000)
+        assert "999, 1000, ...]. Please" in (await desk.edit("str_replace", file, old_str="", new_str="x")).content
+        file.write_text("")
+        await desk.edit("str_replace", file, old_str="", new_str="x")
+        assert file.read_text() == "x"
 
     async def test_path_below_a_file_is_refused(self, desk: Desk, file: Path) -> None:
         path = file / "below"
