@@ -116,6 +116,13 @@ class Runtime(Protocol):
         """
         ...
 
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        """Set variables for commands and cells, now and after each start; None removes one.
+
+        Raises UsageError if one cannot be set, RuntimeUnavailableError.
+        """
+        ...
+
     async def usage(self) -> SandboxUsage | None:
         """Its current resource usage; None if it does not run. Raises RuntimeUnavailableError."""
         ...

@@ -1,11 +1,12 @@
-"""Plain data that the core and the runtimes exchange about a sandbox: progress, resource usage, denied paths and hosts.
+"""Plain data that the core and the runtimes exchange about a sandbox: progress, usage, denials, variables.
 
 In a module of its own because a runtime may not import the core's protocols.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Say = Callable[[str], None]
@@ -75,3 +76,25 @@ class Denials:
     def denies_every_host(self) -> bool:
         """Whether only this machine itself may be called."""
         return any(host.glob == "*" for host in self.hosts)
+
+
+MAX_VALUE_BYTES = 100_000
+"""The kernel starts no program with a variable of over 128 KiB."""
+MAX_VARIABLES = 1_000
+"""The most variables that can be set at once."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
+_READ_ONLY = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"})
+"""Variables that bash does not let anybody set."""
+
+
+def check_variables(variables: Mapping[str, str | None]) -> None:
+    """Raise ValueError, which names the variable, unless programs can have these; None stands for no value."""
+    if len(variables) > MAX_VARIABLES:
+        raise ValueError(f"at most {MAX_VARIABLES} variables can be set at once")
+    for name, value in variables.items():
+        if not _NAME.fullmatch(name) or name in _READ_ONLY or name.startswith("__handloom"):
+            raise ValueError(f"{name[:100]!r} cannot be the name of a variable")
+        if value is not None and "\0" in value:
+            raise ValueError(f"the value of {name} has a NUL in it")
+        if value is not None and len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES:
+            raise ValueError(f"the value of {name} has over {MAX_VALUE_BYTES:,} bytes")

@@ -217,6 +217,22 @@ class ActionExecutionClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._connection_error(error) from error
 
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        """Change variables of the agent's programs; None removes one.
+
+        Raises UsageError if one cannot be set, RuntimeUnavailableError.
+        """
+        body = {"variables": dict(variables)}
+        try:
+            async with self._request("POST", "/environment", json=body, timeout=_QUERY_TIMEOUT) as response:
+                self._check_server(response)
+                if response.status == 400:
+                    raise UsageError(f"{(await response.text())[:500]}.")
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await refusal_message(response))
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._connection_error(error) from error
+
     async def _get_json(self, path: str, read: Callable[[Any], T]) -> T:
         """Raises RuntimeUnavailableError."""
         try:

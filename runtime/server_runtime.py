@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.sandbox_types import Job, SandboxUsage, Say, silently
+from core.sandbox_types import Job, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
 from runtime.shortage_messages import with_note
 
@@ -42,6 +42,8 @@ class ServerRuntime(ABC):
         self._guard: WorkspaceGuard | None = None
         """The guard of the workspace, if the sandbox mounts a folder of this machine."""
         self._client: ActionExecutionClient | None = None
+        self._variables: dict[str, str | None] = {}
+        """The user's variables for the agent's programs; None for one that was removed."""
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
 
@@ -80,6 +82,8 @@ class ServerRuntime(ABC):
             await run_to_completion(self._end())
             try:
                 client = await self._open(say)
+                if self._variables:
+                    await client.set_environment(self._variables)
                 async with self._started:
                     self._client = client
                     self._started.notify_all()
@@ -119,6 +123,16 @@ class ServerRuntime(ABC):
         for line in (*moved, *await self._notes()):
             observation = with_note(observation, line)
         return observation
+
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        """Set variables for the agent's programs; see core.protocols.Runtime."""
+        try:
+            check_variables(variables)
+        except ValueError as error:
+            raise UsageError(f"{error}.") from error
+        if self._client is not None:
+            await self._client.set_environment(variables)
+        self._variables |= variables
 
     async def usage(self) -> SandboxUsage | None:
         """Return the resource usage of the sandbox, or None before the start. Raises RuntimeUnavailableError."""

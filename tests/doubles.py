@@ -106,6 +106,9 @@ class Unconfined:
     async def give_terminal_back(self) -> None:
         """There is no terminal."""
 
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        """No program is started."""
+
 
 class ScriptedRuntime(Unconfined):
     """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""

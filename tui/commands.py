@@ -68,7 +68,7 @@ ORDER = (
     "app.reload_themes", "app.copy_mode", "app.settings", "app.keys", "app.jump", "app.secrets", "app.quit",
     "conv.new", "conv.agent", "conv.manager", "conv.goto", "conv.next", "conv.prev", "conv.close", "conv.left",
     "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
-    "conv.split", "conv.other", "conv.model", "conv.pause", "conv.sandbox", "conv.restore", "conv.jobs",
+    "conv.split", "conv.other", "conv.model", "conv.pause", "conv.sandbox", "conv.restore", "conv.env", "conv.jobs",
     "conv.statistics", "conv.again", "conv.mcp",
     "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
     "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Self
 from core.autorun_paths import NAMES
 from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.interpreter import leave_out
+from core.sandbox.variables import variable
 
 if TYPE_CHECKING:
     from core.protocols import Checkpoints, Runtime
@@ -232,7 +233,7 @@ def _container_options(settings: DockerSettings, environ: Mapping[str, str]) -> 
         base=settings.base,
         network=settings.network,
         extra_hosts=dict(_pair("extra_hosts", text, ":") for text in settings.extra_hosts),
-        environment=dict(_variable(text, environ) for text in settings.environment),
+        environment=dict(variable("docker.environment", text, environ) for text in settings.environment),
         volumes=tuple(_volume(text, is_far=far) for text in settings.volumes),
         gpus=settings.gpus,
         spares=settings.spares,
@@ -246,17 +247,6 @@ def _pair(setting: str, text: str, between: str) -> tuple[str, str]:
     if not (name and found and value):
         raise ConfigurationError(f"docker.{setting} cannot be {text!r}: write NAME{between}VALUE.")
     return name, value
-
-
-def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:
-    """A variable of the container. A name without a value takes it from this process."""
-    if "=" in text:
-        return _pair("environment", text, "=")
-    if text not in environ:
-        raise ConfigurationError(
-            f"docker.environment names {text}, which is not set. Set it, or remove it from the list."
-        )
-    return text, environ[text]
 
 
 def _volume(text: str, *, is_far: bool) -> tuple[str, str, bool]:

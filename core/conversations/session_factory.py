@@ -34,6 +34,7 @@ from core.memory.past_conversations import PastConversations
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
+from core.sandbox.variables import sandbox_variables
 from core.secrets import Redactor
 from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.redactor import Detector
@@ -264,7 +265,9 @@ class SessionFactory:
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The given runtime, or a new one, with its folder and what it may reach."""
         if runtime is None:
+            variables = sandbox_variables(self._settings().sandbox.environment, self.environ)
             runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
+            await runtime.set_environment(variables)
         runtime.keep(self._store.home / "sandboxes" / info.id)
         if info.repository:
             repository = Repository.parse(info.repository)

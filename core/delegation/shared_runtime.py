@@ -103,6 +103,10 @@ class SharedRuntime:
         """As the parent. Raises RuntimeUnavailableError."""
         await self._runtime.resize_terminal(rows, columns)
 
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
+        await self._runtime.set_environment(variables)
+
     async def give_terminal_back(self) -> None:
         """As the parent. Raises RuntimeUnavailableError."""
         await self._runtime.give_terminal_back()

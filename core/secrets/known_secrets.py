@@ -25,7 +25,9 @@ MAX_KEY_FILE_BYTES = 65_536
 def values_of(settings: Settings, environ: Mapping[str, str]) -> list[str]:
     """The secret values in the environment and the settings."""
     named = [environ[name] for name in _key_names(settings) if name in environ]
-    return [*from_environment(environ), *named, *_in_addresses(settings, environ)]
+    written = (text.partition("=") for text in (*settings.sandbox.environment, *settings.docker.environment))
+    variables = from_environment({name: value for name, _, value in written})
+    return [*from_environment(environ), *variables, *named, *_in_addresses(settings, environ)]
 
 
 def kept_values(vault: Vault, settings: Settings, environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:

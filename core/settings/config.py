@@ -104,6 +104,8 @@ class SandboxSettings(SettingsSection):
     protected_paths: Names | None = None
     """Paths in the workspace that isolated commands may not write, because your programs run them; unset protects
     the known ones, such as .vscode. In .git, hooks and config are always protected."""
+    environment: Names = ()
+    """Environment variables for commands and cells, as NAME=VALUE, or NAME alone for its value on this machine."""
     max_memory_mb: int | None = Field(default=None, ge=64)
     """Memory of a sandbox: in total if the system supports that limit, else of each process. Unset is three
     quarters of the machine's memory in total, and no limit for each process."""
@@ -161,7 +163,7 @@ class DockerSettings(SettingsSection):
     extra_hosts: Names = ()
     """Additional host names in the container, as NAME:ADDRESS."""
     environment: Names = ()
-    """Environment variables for commands, as NAME=VALUE, or NAME alone for its value on this machine."""
+    """Environment variables of the whole container, as in sandbox.environment."""
     volumes: Names = ()
     """Additional folders for the container, as FOLDER:PATH, or FOLDER:PATH:ro for read-only ones."""
     gpus: int = Field(default=0, ge=-1)

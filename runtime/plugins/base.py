@@ -19,6 +19,7 @@ from aiohttp import web
 from core.events import Action, ErrorObservation, Observation, Status
 from core.plugin_requirements import PluginRequirement, load
 from runtime.server.action_executor import Emit, Handler, Table
+from runtime.server.environment import Environment
 from runtime.server.outputs import Outputs
 
 
@@ -56,7 +57,7 @@ class PluginContext:
     """A private folder, removed with the server. Its path is short enough for the paths of sockets."""
     cwd: Callable[[], str]
     """Returns the current folder of the agent's shell."""
-    environ: Mapping[str, str]
+    environ: Environment
     """The environment of the agent's programs; names the proxy if there is one."""
     umask: int = 0o022
     """The umask of the agent's programs."""

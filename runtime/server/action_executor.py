@@ -2,7 +2,8 @@
 
 The shell, the files, the task list and every plugin add rows; two handlers for one action are refused when the table is
 made. Errors in a handler become an ErrorObservation here and nowhere else; the traceback goes to the log. The task list
-is stored here too, with the texts of OpenHands V0 (`openhands/runtime/base.py`).
+is stored here too. Its texts and that of a missing browser are those of OpenHands V0 (`openhands/runtime/base.py`,
+`openhands/runtime/browser/utils.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from core.events import (
     ActionConfirmationStatus,
     AgentThinkAction,
     AgentThinkObservation,
+    BrowseInteractiveAction,
+    BrowseURLAction,
     ErrorObservation,
     Frame,
     NullObservation,
@@ -39,6 +42,7 @@ Handler = Callable[[Any, int, Emit], Awaitable[Observation]]
 Table = Mapping[type[Action], Handler]
 
 REJECTED = "Action has been rejected by the user! Waiting for further user input."
+NO_BROWSER = "Browser functionality is not supported or disabled."
 THOUGHT_LOGGED = "Your thought has been logged."
 
 
@@ -80,6 +84,8 @@ class ActionExecutor:
         if action.confirmation is ActionConfirmationStatus.REJECTED:
             return UserRejectObservation(content=REJECTED)
         handler = self._handlers.get(type(action))
+        if handler is None and isinstance(action, BrowseURLAction | BrowseInteractiveAction):
+            return ErrorObservation(content=NO_BROWSER)
         if handler is None:
             return ErrorObservation(
                 content=f"Action {action.kind} is not supported in the current runtime. "

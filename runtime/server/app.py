@@ -5,8 +5,8 @@ connection. Frames are written as they come, and the write waits while the reade
 down by the kernel instead of filling memory. `/server_info` reports resource usage in the form of V0 and, in addition,
 for the whole sandbox; numbers that are not available are 0.
 
-TerminalRoutes are routes that V0 does not have: watch, type, resize, read outputs, list and end jobs. None of them
-waits for the running command or makes it wait.
+TerminalRoutes are routes that V0 does not have: watch, type, resize, read outputs, list and end jobs, change variables.
+None of them waits for the running command or makes it wait.
 """
 
 from __future__ import annotations
@@ -247,6 +247,7 @@ class TerminalRoutes:
             web.get(r"/outputs/{number:\d{1,9}}", self._output, allow_head=False),
             web.get("/jobs", self._jobs, allow_head=False),
             web.delete(r"/jobs/{pid:\d{1,9}}", self._end_job),
+            web.post("/environment", self._change_environment),
         ]
 
     async def _input(self, request: web.Request) -> web.Response:
@@ -309,6 +310,18 @@ class TerminalRoutes:
         except JobError as error:
             raise RefusedError(404, str(error)) from error
         return web.json_response({"pid": pid})
+
+    async def _change_environment(self, request: web.Request) -> web.Response:
+        """Change the variables of the agent's programs; null removes one."""
+        body = await json_value(request)
+        variables = body.get("variables") if isinstance(body, dict) else None
+        if not isinstance(variables, dict) or not all(isinstance(value, str | None) for value in variables.values()):
+            raise RefusedError(400, "the body must be a JSON object with an object 'variables' of strings and nulls")
+        try:
+            self._bash.environment.change(variables)
+        except ValueError as error:
+            raise RefusedError(400, str(error)) from error
+        return web.json_response({"variables": len(variables)})
 
 
 async def _keys(request: web.Request) -> bytes:

@@ -13,12 +13,12 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Mapping
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, Status, TerminalOutput
 from runtime.cancellation import run_to_completion
 from runtime.server import input_detection, prompt
 from runtime.server.action_executor import Emit, Table
+from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 from runtime.server.shell import Shell, ShellError
 from runtime.server.terminal import control_key
@@ -46,22 +46,22 @@ class NothingRunsError(Exception):
 class BashSession:
     """A bash on a pseudo-terminal. It belongs to the event loop in which it was started.
 
-    `env` and `umask` are those of commands; times are in seconds. `outputs` keeps what commands print; a session
-    without one makes and removes its own.
+    `environment` and `umask` are those of commands; times are in seconds. `outputs` keeps what commands print; a
+    session without one makes and removes its own.
     """
 
     def __init__(
         self,
         working_dir: str,
         *,
-        env: Mapping[str, str] | None = None,
+        environment: Environment | None = None,
         umask: int = 0o022,
         no_change_timeout_s: float = NO_CHANGE_TIMEOUT_S,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
         outputs: Outputs | None = None,
     ) -> None:
         self._working_dir = working_dir
-        self._env = os.environ if env is None else env
+        self.environment = environment or Environment(os.environ)
         self._umask = umask
         self._no_change_timeout_s = no_change_timeout_s
         self._default_timeout_s = default_timeout_s
@@ -69,7 +69,7 @@ class BashSession:
         self.outputs = outputs or Outputs()
         self.viewers = TerminalViewers()
         self._log = OutputLog(self.outputs, self.viewers)
-        self._shell = Shell(working_dir, env=self._env, umask=umask, log=self._log)
+        self._shell = Shell(working_dir, environment=self.environment, umask=umask, log=self._log)
         self._lock = asyncio.Lock()
         self._user = UserTerminal(self._shell)
         self._is_shown_in_part = False
@@ -125,7 +125,7 @@ class BashSession:
             return await self.execute(action, action_id, emit)
         session = BashSession(
             action.cwd or self._working_dir,
-            env=self._env,
+            environment=self.environment,
             umask=self._umask,
             no_change_timeout_s=self._no_change_timeout_s,
             default_timeout_s=self._default_timeout_s,
@@ -259,8 +259,7 @@ class BashSession:
             if now >= printed_at + look_after_s:
                 look_after_s *= 2
                 if await self._announce_waiting(emit) and not action.blocking:
-                    silence_s = round(now - printed_at, 1)
-                    return self._still_running(action, prompt.no_new_output(silence_s) + prompt.WAITS, prefix)
+                    return self._still_running(action, prompt.WAITS, prefix)
             await shell.change(min(silent_at, ends_at, printed_at + look_after_s) - now)
 
     async def _announce_waiting(self, emit: Emit) -> bool:

@@ -44,6 +44,7 @@ from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.edit_history import DiskHistory
+from runtime.server.environment import Environment
 from runtime.server.file_actions import Files
 from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.outputs import Outputs
@@ -116,16 +117,17 @@ async def _serve(
     working_dir, umask = str(options.working_dir), options.umask
     ended = _end_signals(options.stdin_lifeline or options.lives)
     forwarder = ProxyForwarder(options.proxy) if options.proxy else None
-    environ = os.environ | (await forwarder.start() if forwarder else {})
+    environment = Environment(os.environ | (await forwarder.start() if forwarder else {}))
     # The launcher's folder is on its disk, also in a sandbox, and the launcher removes it.
     outputs = Outputs(folders=[str(options.private_dir)] if options.private_dir else None)
+    silence_s = options.no_change_timeout
     bash = BashSession(
-        working_dir, env=environ, umask=umask, no_change_timeout_s=options.no_change_timeout, outputs=outputs
+        working_dir, environment=environment, umask=umask, no_change_timeout_s=silence_s, outputs=outputs
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
-    context = PluginContext(working_dir, private, lambda: bash.cwd, environ, umask, outputs, options.state_dir)
+    context = PluginContext(working_dir, private, lambda: bash.cwd, environment, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, context)
     shortage = ShortageWatch(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from core.events import CmdOutputMetadata
@@ -30,12 +30,14 @@ set +o history +H
 __handloom_nonce=@NONCE@
 __handloom_number=0
 __handloom_lent=
+__handloom_pid=
 __handloom_begin() {
     set -- $? "$@"
     __handloom_number=$2
     builtin echo "$2" >|"$3"
     __handloom_take_back
-    if [[ $# -gt 4 ]]; then __handloom_lend "${@:4}" || :; fi
+    if [[ -n $4 ]]; then . "$4" || :; fi
+    if [[ $# -gt 5 ]]; then __handloom_lend "${@:5}" || :; fi
     [[ $- == *e* ]] || return $1
 }
 __handloom_lend() {
@@ -60,10 +62,20 @@ __handloom_take_back() {
     done
     __handloom_lent=
 }
+__handloom_announce_job() {
+    local __handloom_jobs
+    __handloom_jobs=$'\n'$(builtin jobs -l)
+    [[ $__handloom_jobs == *" $__handloom_pid "* ]] || return 0
+    __handloom_jobs=${__handloom_jobs%%" $__handloom_pid "*}
+    __handloom_jobs=${__handloom_jobs##*$'\n['}
+    builtin echo "[${__handloom_jobs%%]*}] $__handloom_pid"
+}
 __handloom_prompt() {
     __handloom_status=$?
     __handloom_take_back
+    set -- "$__handloom_pid"
     if [[ $- == *u* ]]; then set +u; __handloom_pid=$!; set -u; else __handloom_pid=$!; fi
+    if [[ $__handloom_pid != "$1" && -t 1 ]]; then __handloom_announce_job || :; fi
     __handloom_dir=${PWD//\\/\\\\}
     __handloom_dir=${__handloom_dir//\"/\\\"}
     __handloom_dir=${__handloom_dir//$'\n'/\\n}
@@ -87,6 +99,9 @@ shell's is not a terminal (`exec 2>log`), bash would print the prompt there, so 
 It is one line, because bash writes line by line and a background job's output would come between. Under `set -e` the
 previous status would end the shell, so it is not passed on.
 
+`__handloom_announce_job` prints the number and the process of a job that was started, as bash does after a typed `&`,
+but not after one in a sourced file.
+
 `__handloom_lend` reads secrets from a pipe for the next command, each for which the shell has no variable, and
 `__handloom_take_back` unsets them when it ends. What the command started keeps its copies. The values are in no line
 that bash could trace.
@@ -99,14 +114,23 @@ def init_script(nonce: str) -> str:
     return script.replace("@BEGIN@", PS1_BEGIN).replace("@END@", PS1_END)
 
 
-def command_line(path: str, number: int, pipe: str = "", names: Sequence[str] = ()) -> bytes:
+def environment_script(changes: Mapping[str, str | None]) -> str:
+    """Return what the shell runs to change these variables; None removes one."""
+    lines = (
+        f"unset -v {name} || :" if value is None else f"export {name}={shlex.quote(value)} || :"
+        for name, value in changes.items()
+    )
+    return "\n".join(lines) + "\n"
+
+
+def command_line(path: str, number: int, *, environment: str = "", pipe: str = "", names: Sequence[str] = ()) -> bytes:
     """Return what is typed to run the commands in the file `path`; far below the terminal's limit of 4,096 bytes.
 
     When the shell has started, it writes `number` to `begun_file(path)`. Later prompts carry `number`, so that a
     delayed prompt is not taken for the end of this command. The command still finds `$?` of the previous one. The
-    values of the secrets `names` are in `pipe`.
+    values of the secrets `names` are in `pipe`, and `environment` is a file with an `environment_script`.
     """
-    arguments = shlex.join([begun_file(path), *([pipe, *names] if names else [])])
+    arguments = shlex.join([begun_file(path), environment, *([pipe, *names] if names else [])])
     begin, end = f"{{ __handloom_begin {number} {arguments}; }} 2>/dev/null", "{ __handloom_prompt; } 3>&2 2>/dev/null"
     return f" {begin}; . {shlex.quote(path)}; {end}\n".encode()
 
@@ -182,7 +206,10 @@ HELP = (
 CONTINUED = "[Below is the output of the previous command.]\n"
 NOTHING_TO_RETRIEVE = "ERROR: No previous running command to retrieve logs from."
 NOTHING_TO_INTERACT = "ERROR: No previous running command to interact with."
-WAITS = "\n[The command waits for input: send it with `is_input` set to `true`.]"
+WAITS = (
+    "\n[The command is waiting for input. Send the input with `is_input` set to `true`, "
+    'or send keys ("C-c", "C-z", "C-d") to interrupt/kill the command.]'
+)
 
 TAKEN_OVER = "\n[The user has taken over the terminal while this ran. The result follows when the user gives it back.]"
 GIVEN_BACK = "\n[The user has given the terminal back.]"

@@ -26,6 +26,7 @@ from core.events import CmdOutputMetadata
 from core.secrets.command_secrets import injected
 from runtime.server import processes, prompt
 from runtime.server.action_executor import Emit
+from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog
 from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
 
@@ -79,9 +80,11 @@ class ShellError(Exception):
 class Shell:
     """A bash and its terminal; a new one replaces one that ended. Belongs to one event loop."""
 
-    def __init__(self, working_dir: str, *, env: Mapping[str, str], umask: int, log: OutputLog) -> None:
+    def __init__(self, working_dir: str, *, environment: Environment, umask: int, log: OutputLog) -> None:
         self._working_dir = working_dir
-        self._env = {**env, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat"}
+        self._environment = environment
+        self._revision = 0
+        """The revision of the environment that the shell has."""
         self._umask = umask
         self.log = log
         self.cwd = working_dir
@@ -133,7 +136,7 @@ class Shell:
         """Start the shell and wait for its first prompt. Raises ShellError."""
         if self._is_closed:
             raise ShellError("the session is closed")
-        bash = shutil.which("bash", path=self._env.get("PATH"))
+        bash = shutil.which("bash", path=self._environment.get("PATH"))
         if bash is None:
             raise ShellError("bash was not found; install it, or add it to PATH")
         nonce = secrets.token_hex(16)
@@ -145,7 +148,8 @@ class Shell:
         try:
             init = self.write_file("init", prompt.init_script(nonce))
             argv = [bash, "--noprofile", "--rcfile", init, "--noediting", "-i"]
-            env = {**self._env, "PWD": folder}
+            self._revision = self._environment.revision
+            env = {**self._environment, "TERM": "xterm-256color", "PAGER": "cat", "GIT_PAGER": "cat", "PWD": folder}
             terminal.start(argv, cwd=folder, env=env, umask=self._umask, size=self._size)
         except OSError as error:
             raise ShellError(f"the shell cannot be started in {folder}: {error.strerror}") from error
@@ -183,11 +187,17 @@ class Shell:
         self.terminal.send_unseen(key)
 
     def _command_line(self, path: str) -> bytes:
+        environment, changes = "", self._environment.changes_since(self._revision)
+        if changes:
+            environment = self.write_file("environment", prompt.environment_script(changes))
+            self._revision = self._environment.revision
         if not (values := injected()):
-            return prompt.command_line(path, self._number)
+            return prompt.command_line(path, self._number, environment=environment)
         self._remove_secrets()
         self._secrets = SecretHandover(values)
-        return prompt.command_line(path, self._number, self._secrets.path, self._secrets.names)
+        return prompt.command_line(
+            path, self._number, environment=environment, pipe=self._secrets.path, names=self._secrets.names
+        )
 
     def _remove_secrets(self) -> None:
         """Remove secrets that the shell has not read; it unsets the others with its prompt."""

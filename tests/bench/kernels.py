@@ -16,6 +16,7 @@ from jupyter_client.manager import AsyncKernelManager
 from core.events import Frame, IPythonRunCellAction, IPythonRunCellObservation
 from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.plugin import JupyterPlugin
+from runtime.server.environment import Environment
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized
@@ -112,7 +113,7 @@ async def _under_load(place: Path) -> Figure:
 
 def _plugin(place: Path, name: str) -> JupyterPlugin:
     (place / name).mkdir()
-    return JupyterPlugin(PluginContext(str(place), place / name, lambda: str(place), dict(os.environ)))
+    return JupyterPlugin(PluginContext(str(place), place / name, lambda: str(place), Environment(os.environ)))
 
 
 async def _cell(plugin: JupyterPlugin, code: str) -> str:

@@ -106,6 +106,24 @@ class TestStarting:
         assert (await place.run("echo hi")).content == "hi"
 
 
+class TestEnvironment:
+    async def test_variables_reach_the_shell_that_runs_and_those_that_follow(self, place: Place) -> None:
+        await place.run("false")
+        await place.runtime.set_environment({"COLOUR": "light 'blue'\n$HOME", "OTHER": "x"})
+        assert (await place.run('echo "$? $COLOUR"; env | grep ^OTHER')).content == "1 light 'blue'\n$HOME\nOTHER=x"
+        await place.runtime.set_environment({"OTHER": None})
+        shown = 'echo "${OTHER-none} $COLOUR"'
+        for command, is_static in (("exit 3", False), (shown, False), (shown, True)):
+            observation = await place.run(f"{shown}; {command}", is_static=is_static)
+            assert observation.content.startswith("none light 'blue'\n$HOME")
+        await place.runtime.aclose()
+        await place.runtime.set_environment({"LATER": "1"})
+        with pytest.raises((UsageError, ValueError), match="cannot be the name of a variable"):
+            await place.runtime.set_environment({"1A": ""})
+        await place.runtime.start()
+        assert (await place.run(f"{shown}; echo $LATER")).content == "none light 'blue'\n$HOME\n1"
+
+
 class TestEnding:
     async def test_closing_leaves_no_process(self, place: Place, life: Life) -> None:
         await place.run("exec 9>life; sleep 100 & nohup sleep 100 &")

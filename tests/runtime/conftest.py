@@ -23,6 +23,7 @@ from runtime.server.action_executor import ActionExecutor
 from runtime.server.answer_cache import TIMES, Times
 from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import BashSession
+from runtime.server.environment import Environment
 from runtime.server.file_actions import Files
 from runtime.server.request_guard import RequestGuard
 from tests.runtime.action_server import KEY, Process, Server
@@ -82,7 +83,7 @@ class Shell:
 
 def place(folder: Path, **fields: Any) -> PluginContext:
     """Where a plugin works that a test makes by itself."""
-    values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": dict(os.environ)}
+    values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": Environment(os.environ)}
     return PluginContext(str(folder), **{**values, **fields})
 
 

@@ -12,6 +12,7 @@ import pytest
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
 from core.secrets.command_secrets import injected, injecting, is_usable, referenced, validated
 from runtime.server.bash_session import BashSession
+from runtime.server.environment import Environment
 
 VALUE = "tk-5f Qz'\"$(id)\\n`x`\n second line ü"
 OTHER = "other-value-77"
@@ -20,7 +21,8 @@ SANDBOX_PAGE = (Path(__file__).parents[2] / "docs" / "sandbox.md").read_text("ut
 
 @pytest.fixture
 async def bash(tmp_path: Path) -> AsyncIterator[BashSession]:
-    session = BashSession(str(tmp_path), env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OWN": "of the shell"})
+    values = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "OWN": "of the shell"}
+    session = BashSession(str(tmp_path), environment=Environment(values))
     await session.start()
     yield session
     await session.aclose()

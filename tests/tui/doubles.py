@@ -7,7 +7,7 @@ They have the shape of `ConversationManager` and `AgentSession`. A test says wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -446,6 +446,9 @@ class SessionDouble:
 
     async def compact(self, keep: str = "") -> None:
         self._wish("compact", keep)
+
+    async def set_environment(self, variables: Mapping[str, str | None]) -> None:
+        self._wish("set_environment", str(dict(variables)))
 
     async def put_back(self, name: str) -> str:
         self._wish("put_back", name)

@@ -125,6 +125,24 @@ async def _restore_file(app: Context, tab: ConversationTab, name: str) -> None:
     app.flash(_("{name} is back. The sandbox restarts with the next action.").format(name=restored))
 
 
+def set_variable(app: Context, text: str = "") -> None:
+    """Set a variable for the agent's programs, or remove the one that is named alone."""
+    if app.tabs.conversation is None:
+        return
+    name, has_value, value = text.strip().partition("=")
+    if not name:
+        app.flash(_("Write /env NAME=VALUE to set a variable, or /env NAME to remove it."))
+    else:
+        app.attempt(_set_variable(app, app.tabs.conversation, name, value if has_value else None))
+
+
+async def _set_variable(app: Context, tab: ConversationTab, name: str, value: str | None) -> None:
+    await tab.session.runtime.set_environment({name: value})
+    changed = _("{name} is set from the next command on.")
+    removed = _("{name} is removed from the next command on.")
+    app.flash((removed if value is None else changed).format(name=sanitize_line(name, 80)))
+
+
 def show_jobs(app: Context) -> None:
     """Show what commands left running, and let the user end it."""
     if app.tabs.conversation is not None:
@@ -152,6 +170,8 @@ ROWS = (
             leader="s", slash="sandbox", acts=True, run=show_sandbox),
     Command("conv.restore", (), "Restore a file", "Put back a file that was moved aside as NAME.from-sandbox.",
             Group.CONVERSATIONS, slash="restore", words="NAME", acts=True, run_with=restore_file),
+    Command("conv.env", (), "Environment variable", "Set a variable in the sandbox, or remove it.", Group.CONVERSATIONS,
+            slash="env", words="NAME=VALUE", acts=True, run_with=set_variable),
     Command("conv.jobs", (), "Background jobs", "List background jobs and stop them.", Group.CONVERSATIONS, leader="j",
             slash="jobs", acts=True, run=show_jobs),
 )  # fmt: skip

@@ -20,7 +20,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from enum import Enum
 from importlib import import_module
@@ -33,6 +33,7 @@ from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
 from runtime.server import processes
 from runtime.server.action_executor import Emit
+from runtime.server.environment import Environment
 from runtime.server.shell import SecretHandover
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class Kernel:
     OSError.
     """
 
-    def __init__(self, folder: Path, *, cwd: str, environ: Mapping[str, str], umask: int) -> None:
+    def __init__(self, folder: Path, *, cwd: str, environment: Environment, umask: int) -> None:
         self._folder = folder
         folder.mkdir(mode=0o700)
         self.connection: dict[str, Any] = {
@@ -101,7 +102,7 @@ class Kernel:
                     pass_fds=[ready],
                     start_new_session=True,
                     cwd=cwd if os.path.isdir(cwd) else "/",
-                    env={**environ, **_private_environ(folder)},
+                    env={**environment, **_private_environ(folder)},
                     umask=umask,
                 )
         except BaseException:
@@ -120,6 +121,13 @@ class Kernel:
         """The folder of the shell that the kernel has followed."""
         self.init_code = ""
         """The init code that it has run."""
+        self._environment, self._revision = environment, environment.revision
+
+    async def follow_environment(self, cell: Cell) -> None:
+        """Set the variables that have changed since the kernel was started, or since the last call."""
+        if changes := self._environment.changes_since(self._revision):
+            self._revision = self._environment.revision
+            await self.ask(_in_namespace(_CHANGE_VARIABLES.format(changes=changes)), cell)
 
     async def start(self) -> None:
         """Wait until the kernel is ready. If that fails or is cancelled, it is ended. Raises KernelError."""
@@ -324,6 +332,16 @@ _REMOVE_SECRETS = """
 import os, sys
 for name in sys.__dict__.pop("_handloom_lent", ()):
     os.environ.pop(name, None)
+"""
+
+
+_CHANGE_VARIABLES = """
+import os
+for name, value in {changes!r}.items():
+    if value is None:
+        os.environ.pop(name, None)
+    else:
+        os.environ[name] = value
 """
 
 

@@ -113,7 +113,7 @@ class KernelPool:
 
     async def _start_kernel(self) -> Kernel:
         context, folder = self._context, self._context.folder / f"k{next(self._numbers)}"
-        kernel = Kernel(folder, cwd=context.cwd(), environ=context.environ, umask=context.umask)
+        kernel = Kernel(folder, cwd=context.cwd(), environment=context.environ, umask=context.umask)
         await kernel.start()
         try:
             for code in self._preparations:
@@ -183,6 +183,7 @@ class JupyterPlugin:
 
     async def _run(self, kernel: Kernel, cell: Cell, action: IPythonRunCellAction, emit: Emit) -> list[str]:
         await self._follow_shell(kernel, cell)
+        await kernel.follow_environment(cell)
         notes = await self._run_init_code(kernel, cell, action.kernel_init_code)
         timeout_s = DEFAULT_TIMEOUT_S if action.timeout is None else action.timeout
         async with secrets_in_environment(kernel, cell):

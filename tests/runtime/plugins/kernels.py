@@ -15,6 +15,7 @@ from runtime.plugins.agent_skills.plugin import AgentSkillsPlugin
 from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.kernel import Kernel
 from runtime.plugins.jupyter.plugin import JupyterPlugin
+from runtime.server.environment import Environment
 from runtime.server.outputs import Outputs
 from tests.runtime.conftest import Watcher
 
@@ -30,8 +31,9 @@ class Cells:
         self.private = folder.parent / "private"
         self.private.mkdir()
         self.outputs = Outputs(folders=[str(self.private)])
+        self.environment = Environment({**os.environ, **environ})
         self._context = PluginContext(
-            str(folder), self.private, lambda: self.cwd, {**os.environ, **environ}, outputs=self.outputs
+            str(folder), self.private, lambda: self.cwd, self.environment, outputs=self.outputs
         )
         self.plugin = JupyterPlugin(self._context)
         if skills:

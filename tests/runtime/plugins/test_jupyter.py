@@ -30,6 +30,14 @@ async def kernel(tmp_path: Path) -> AsyncIterator[Cells]:
         yield made
 
 
+async def test_a_kernel_that_runs_gets_changed_variables_with_its_next_cell(kernel: Cells) -> None:
+    assert await kernel.says("import os; print(os.environ.get('COLOUR'))") == "None"
+    kernel.environment.change({"COLOUR": "it's\nblue"})
+    assert await kernel.says("print(repr(os.environ['COLOUR']))") == repr("it's\nblue")
+    kernel.environment.change({"COLOUR": None})
+    assert await kernel.says("print(os.environ.get('COLOUR'))") == "None"
+
+
 class TestText:
     async def test_cell_reports_output_displays_and_result(self, kernel: Cells) -> None:
         observation = await kernel.run("print('a'); x = 5; display(x); x + 1")

@@ -12,6 +12,8 @@ from core.events import (
     ActionConfirmationStatus,
     AgentThinkAction,
     AgentThinkObservation,
+    BrowseInteractiveAction,
+    BrowseURLAction,
     CmdRunAction,
     ErrorObservation,
     IPythonRunCellAction,
@@ -60,6 +62,11 @@ async def test_an_action_without_handler_says_so() -> None:
     observation = await execute(IPythonRunCellAction(code="1"))
     assert isinstance(observation, ErrorObservation)
     assert observation.content.startswith("Action run_ipython is not supported in the current runtime.")
+
+
+@pytest.mark.parametrize("action", [BrowseURLAction(url="http://x"), BrowseInteractiveAction(browser_actions="noop()")])
+async def test_a_missing_browser_is_named_as_in_v0(action: Action) -> None:
+    assert await execute(action) == ErrorObservation(content="Browser functionality is not supported or disabled.")
 
 
 async def test_action_that_is_not_runnable_gives_a_null_observation() -> None:

@@ -147,7 +147,10 @@ class TestRoutes:
 class TestBodies:
     """Bodies that are slow, too large or cut off, on every route that takes one."""
 
-    JSON = ("/execute_action", "/list_files", "/update_mcp_server", "/terminal/input", "/terminal/resize")
+    JSON = (
+        *("/execute_action", "/list_files", "/update_mcp_server", "/environment"),
+        *("/terminal/input", "/terminal/resize"),
+    )
     TAKING = (*JSON, "/upload_file")
     FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'
 

@@ -12,6 +12,7 @@ import pytest
 from core.events import CmdRunAction, Frame, TerminalOutput
 from runtime.server import prompt
 from runtime.server.bash_session import BashSession
+from runtime.server.environment import Environment
 from runtime.server.shell import INTERRUPT_STEPS, ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
 from tests.stopped_clock import stopped_clock
@@ -34,14 +35,15 @@ class TestEndOfTheShell:
     async def test_failed_restart_is_reported_and_retried_by_the_next_command(
         self, shell: Shell, tmp_path: Path
     ) -> None:
-        path = shell.session._shell._env["PATH"]
-        shell.session._shell._env["PATH"] = str(tmp_path)
+        path = shell.session.environment["PATH"]
+        await shell.run("true")
+        shell.session.environment.change({"PATH": str(tmp_path)})
         observation = await shell.run("echo last words; exit 3")
         assert (observation.content, observation.exit_code) == ("last words", 3)
         assert "No new shell could be started yet: bash was not found" in observation.metadata.suffix
         with pytest.raises(ShellError):
             await shell.run("echo hi")
-        shell.session._shell._env["PATH"] = path
+        shell.session.environment.change({"PATH": path})
         observation = await shell.run("echo hi")
         assert observation.content == "hi"
         assert observation.metadata.prefix.startswith("[The shell had ended. A fresh shell was started in ")
@@ -69,7 +71,7 @@ class TestEndOfTheShell:
 
     async def test_missing_bash_is_reported_with_advice(self, tmp_path: Path) -> None:
         with pytest.raises(ShellError, match="bash was not found; install it"):
-            await BashSession(str(tmp_path), env={"PATH": str(tmp_path)}).start()
+            await BashSession(str(tmp_path), environment=Environment({"PATH": str(tmp_path)})).start()
 
     async def test_closing_ends_the_session_and_its_jobs(self, shell: Shell) -> None:
         pid = (await shell.run("nohup sleep 100 >/dev/null 2>&1 &")).metadata.pid

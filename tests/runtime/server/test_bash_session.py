@@ -16,6 +16,7 @@ from core.events.observations import TRUNCATION_NOTICE
 from runtime.protocol import NO_ACTION_ID
 from runtime.server.bash_session import DEFAULT_TIMEOUT_S, BashSession
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S as NO_CHANGE_S
+from runtime.server.environment import Environment
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, settled
 from tests.stopped_clock import stopped_clock
@@ -140,7 +141,14 @@ class TestState:
         observation = await shell.run("sleep 100 &")
         assert observation.metadata.exit_code == 0
         assert os.path.exists(f"/proc/{observation.metadata.pid}")
+        assert observation.content == f"[1] {observation.metadata.pid}"
         assert "sleep 100" in (await shell.run("jobs")).content
+
+    async def test_a_job_is_announced_once_and_with_its_own_number(self, shell: Shell) -> None:
+        await shell.run("sleep 99 &")
+        assert (await shell.run("echo hi")).content == "hi"
+        observation = await shell.run("set -u; sleep 98 | sleep 97 &")
+        assert observation.content == f"[2] {observation.metadata.pid}"
 
     async def test_what_a_job_prints_between_commands_is_shown(self, shell: Shell) -> None:
         await shell.run("mkfifo go; { read x <go; echo from the job; } &")
@@ -449,7 +457,8 @@ async def test_static_action_runs_in_a_separate_shell(shell: Shell) -> None:
 
 
 async def test_static_shell_has_the_sessions_settings_and_ends_with_its_action(tmp_path: Path) -> None:
-    session = BashSession(str(tmp_path), env={**os.environ, "word": "given"}, umask=0o077, no_change_timeout_s=1)
+    environment = Environment({**os.environ, "word": "given"})
+    session = BashSession(str(tmp_path), environment=environment, umask=0o077, no_change_timeout_s=1)
     await session.start()
     shell = Shell(session)
     observation = await shell.run("umask; echo $word; pwd; echo $$; sleep 100", is_static=True)

@@ -64,8 +64,10 @@ def test_prompt_is_parsed_completely() -> None:
 
 
 def test_command_line_names_the_secrets() -> None:
-    assert b" 12 /c.begun; }" in command_line("/c", 12)
-    assert b" 12 /c.begun '/a pipe' one two; }" in command_line("/c", 12, "/a pipe", ("one", "two"))
+    assert b" 12 /c.begun ''; }" in command_line("/c", 12)
+    assert b" 12 /c.begun /e '/a pipe' one two; }" in command_line(
+        "/c", 12, environment="/e", pipe="/a pipe", names=("one", "two")
+    )
 
 
 def test_unreadable_fields_keep_defaults() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shell as shell_module
+from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 from runtime.server.shell import SecretHandover, Shell, ShellError
 from tests.runtime.conftest import WITHIN_S
@@ -27,7 +28,7 @@ async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
 
     def make(folder: Path = tmp_path, **env: str) -> Shell:
         log = OutputLog(outputs, TerminalViewers())
-        made.append(Shell(str(folder), env={**os.environ, **env}, umask=0o022, log=log))
+        made.append(Shell(str(folder), environment=Environment({**os.environ, **env}), umask=0o022, log=log))
         return made[-1]
 
     yield make

@@ -107,6 +107,19 @@ class TestInput:
         assert (await served.ask("POST", "/terminal/input", json=body))[0] == 400
 
 
+class TestEnvironment:
+    async def test_variables_are_set_and_removed(self, served: Served) -> None:
+        body = {"variables": {"COLOUR": "blue", "HOME": None}}
+        assert await served.ask("POST", "/environment", json=body) == (200, b'{"variables": 2}')
+        assert (await served.shell.run('echo "$COLOUR ${HOME-none}"')).content == "blue none"
+
+    @pytest.mark.parametrize("body", [[], {}, {"variables": []}, {"variables": {"A": 1}}, {"variables": {"1A": "x"}}])
+    async def test_what_is_no_variable_is_refused(self, served: Served, body: Any) -> None:
+        status, said = await served.ask("POST", "/environment", json=body)
+        assert status == 400
+        assert b"variables" in said or b"'1A' cannot be the name" in said
+
+
 class TestResize:
     async def test_resize_reaches_the_running_program(self, served: Served) -> None:
         command = "bash -c \"trap 'stty size; exit' WINCH; echo ready; while :; do sleep 0.01; done\""

@@ -593,3 +593,13 @@ async def test_background_job_is_ended_after_a_question(it: Running) -> None:
     await until(it.pilot, lambda: isinstance(it.app.screen, SureScreen))
     await it.press("down", "enter")
     await until(it.pilot, lambda: it.session.wishes[-1:] == [("end_job", "7")])
+
+
+async def test_a_variable_of_the_sandbox_is_set_and_removed_from_the_prompt(it: Running) -> None:
+    await it.press(*"/env A=b =c", "enter")
+    await until(it.pilot, lambda: "A is set from the next command on." in it.screen_text())
+    await it.press(*"/env A", "enter")
+    await until(it.pilot, lambda: "A is removed from the next command on." in it.screen_text())
+    assert it.session.wishes == [("set_environment", "{'A': 'b =c'}"), ("set_environment", "{'A': None}")]
+    await it.press(*"/env ", "enter")
+    await until(it.pilot, lambda: "Write /env NAME=VALUE" in it.screen_text())
