@@ -18,7 +18,15 @@ from pydantic import JsonValue
 from core.agent.function_calls import events_of
 from core.agent.tools import Tool, delegate_to
 from core.agent.tools.control import DELEGATE
-from core.events import Envelope, Event, LLMMetrics, SystemMessageAction
+from core.events import (
+    AgentFinishAction,
+    Envelope,
+    Event,
+    EventSource,
+    LLMMetrics,
+    MessageAction,
+    SystemMessageAction,
+)
 from core.events.actions import answer_of
 from core.llm.metrics import add_response
 from core.memory.context_events import json_size, last_observation_text
@@ -76,6 +84,18 @@ def read_prompt(name: str, package: str = "core.agent") -> str:
     return resources.files(package).joinpath(f"prompts/{name}.md").read_text(encoding="utf-8").strip()
 
 
+EXIT = "/exit"
+"""A message of the user that ends the task without a model call, as in OpenHands V0 (`codeact_agent.py`)."""
+
+
+def _asks_to_exit(events: Sequence[Envelope]) -> bool:
+    """Return whether the newest message is one of the user that says EXIT."""
+    for envelope in reversed(events):
+        if isinstance(envelope.event, MessageAction):
+            return envelope.source is EventSource.USER and envelope.event.content.strip() == EXIT
+    return False
+
+
 class ToolAgent:
     """The base of agents with tools. `plugins` are those of the sandbox, `more_tools` are tools from elsewhere.
 
@@ -127,6 +147,8 @@ class ToolAgent:
         Raises ModelError; cancelling cancels the call.
         """
         view = self._growing_view.update(history)
+        if _asks_to_exit(view.events):
+            return [AgentFinishAction()]
         await asyncio.sleep(0)  # each part takes long for a long history; other tasks run in between
         cause = history[-1].id if history else 0
         more = {tool.name: tool for tool in await self._more_tools() if tool.name not in self._tools}

@@ -75,7 +75,7 @@ class ConversationSettings(SettingsSection):
     close_delay_s: float | None = Field(default=3600.0, ge=0)
     """Seconds after which an idle conversation that is not shown is closed; 0 never closes one."""
     max_age_days: float | None = Field(default=10.0, gt=0)
-    """Days without an event after which a conversation is no longer listed as recent."""
+    """Days without an event after which the palette no longer offers a conversation. The list of sessions has all."""
 
 
 class DaySettings(SettingsSection):

@@ -13,6 +13,7 @@ from core.agent.registry import AGENTS, Agents, CodeActAgent
 from core.agent.tool_agent import no_more_tools
 from core.errors import ConfigurationError, ModelError
 from core.events import (
+    AgentFinishAction,
     CmdOutputMetadata,
     CmdOutputObservation,
     CmdRunAction,
@@ -101,6 +102,22 @@ async def test_task_takes_several_steps_and_costs_add_up(llm: RecordingLLM) -> N
     assert answer.llm_metrics.accumulated_cost == 0.75
     assert answer.llm_metrics.accumulated_token_usage.prompt_tokens == 300
     assert [message["role"] for message in llm.asked[1].messages] == ["system", "user", "assistant", "tool"]
+
+
+async def test_exit_finishes_without_a_model_call(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    history = [
+        at(0, EventSource.AGENT, agent.system_message()),
+        at(1, EventSource.USER, MessageAction(content=" /exit\n")),
+    ]
+    assert await agent.step(history, LLMMetrics(), lambda frame: None) == [AgentFinishAction()]
+    assert llm.asked == []
+    history += [
+        at(2, EventSource.AGENT, AgentFinishAction()),
+        at(3, EventSource.USER, MessageAction(content="What does /exit do?")),
+    ]
+    (run,) = await agent.step(history, LLMMetrics(), lambda frame: None)
+    assert isinstance(run, CmdRunAction)
 
 
 async def test_model_gets_instructions_and_tools(llm: RecordingLLM) -> None:

@@ -34,7 +34,7 @@ from tests.manual.pages import (
     prose,
     slug,
 )
-from tui.cli.command_line import parser
+from tui.cli.command_line import FORMATS, parser
 from tui.commands import BY_ID, COMMANDS, all_keys
 from tui.prompt.slash_commands import BUILT_IN
 
@@ -42,7 +42,7 @@ BLOCKS = [block for page in pages() for block in blocks(page)]
 LANGUAGES = frozenset({"sh", "toml", "json", "markdown", "text"})
 SITE = ROOT / ".ci" / "mkdocs.yml"
 LEADER = re.compile(r"ctrl\+x (\S)")
-OTHER_SLASHES = frozenset({"/name", "/review", "/port", "/continue", "/tmp", "/workspace"})
+OTHER_SLASHES = frozenset({"/name", "/review", "/port", "/continue", "/exit", "/tmp", "/workspace"})
 """Examples of users' own slash commands, one that only editors offer, and folders."""
 
 
@@ -192,6 +192,11 @@ def _pages_in(entry: object) -> list[str]:
 def test_the_manual_has_the_pages_that_are_generated() -> None:
     assert all(page.is_file() for page in TABLES)
     assert all((DOCS / name).is_file() for name in REFERENCE)
+
+
+def test_the_formats_of_exports_are_those_of_the_program() -> None:
+    table = (ROOT / "docs" / "sessions.md").read_text().partition("| format | content |")[2].partition("\n\n")[0]
+    assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == list(FORMATS)
 
 
 def test_the_readme_is_short() -> None:

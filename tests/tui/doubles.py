@@ -658,7 +658,9 @@ class ManagerDouble:
         self.chosen.append((name, api_base))
 
     async def list(self, *, all: bool = True) -> list[ConversationInfo]:
-        return [session.info for session in reversed(self.sessions.values())]
+        since = NOW - timedelta(days=10)
+        infos = [session.info for session in reversed(self.sessions.values())]
+        return [info for info in infos if all or info.updated_at >= since]
 
     async def create(
         self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""

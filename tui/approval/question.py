@@ -22,6 +22,7 @@ from core.events import (
     Envelope,
     Event,
     FileEditAction,
+    FileReadAction,
     FileWriteAction,
     IPythonRunCellAction,
     Judged,
@@ -120,6 +121,8 @@ def _words(event: Event) -> tuple[str, str, str]:
             title, body = _("Run this command?"), command
         case IPythonRunCellAction(code=code):
             title, body = _("Run this Python code?"), code
+        case FileReadAction():
+            title, body = _("Read this file or folder?"), _read_part(event)
         case FileWriteAction(path=path, content=content):
             title, body, diff = _("Write this file?"), path, _diff("", content)
         case FileEditAction(command="create", path=path, file_text=text):
@@ -146,6 +149,17 @@ def _words(event: Event) -> tuple[str, str, str]:
             arguments = event_to_dict(event).get("args", {})
             body = _json({name: value for name, value in arguments.items() if name not in _ABOUT_THE_ACTION})
     return title, body, diff
+
+
+def _read_part(action: FileReadAction) -> str:
+    """The path, and the lines if only some are read; those of the action count from 0, and -1 is the end."""
+    if action.view_range:
+        first, last = action.view_range[0], action.view_range[-1]
+    else:
+        first, last = action.start + 1, action.end
+    if last != -1:
+        return _("{path} from line {first} to {last}").format(path=action.path, first=first, last=last)
+    return action.path if first <= 1 else _("{path} from line {first}").format(path=action.path, first=first)
 
 
 def _with_proposal(question: Question, action: Action, folders: WorkFolders) -> Question:

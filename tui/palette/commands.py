@@ -47,8 +47,8 @@ class Palette:
         manager = self._app.manager
         if manager is None:
             return []
-        rows = [Row("", _("Open a conversation"))]
-        for info in await manager.list():
+        rows = [Row("", _("Open a recent conversation"))]
+        for info in await manager.list(all=False):
             title = sanitize_line(info.title or _("Untitled"), 60)
             when = info.updated_at.astimezone().strftime(_("%d %b %H:%M"))
             note = sanitize_line(f"{when} · {info.model} · {info.workspace}", 120)

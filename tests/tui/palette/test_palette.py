@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,18 @@ async def test_conversation_is_found_by_its_title_and_opened() -> None:
         await open_palette(it)
         await it.press(*"mend pars", "enter")
         assert it.session is other
+
+
+async def test_an_old_conversation_is_not_offered() -> None:
+    manager = ManagerDouble()
+    old = manager.add(workspace="/elsewhere", title="Mend the parser")
+    old.info = replace(old.info, updated_at=old.info.updated_at - timedelta(days=11))
+    manager.add(workspace="/elsewhere", title="Mend the printer")
+    async with running(manager=manager) as it:
+        found = await open_palette(it)
+        await it.press(*"mend")
+        listed = [str(option.id) for option in found.options]
+        assert [id for id in listed if id.startswith("conversation:")] == ["conversation:c1"]
 
 
 async def test_setting_is_found_by_its_help_and_shown(tmp_path: Path) -> None:
