@@ -33,6 +33,7 @@ from core.events import (
     event_from_dict,
     event_to_dict,
     to_json,
+    without_ours,
 )
 from core.sandbox_types import Job, SandboxUsage
 from core.secrets.command_secrets import injected, validated
@@ -107,9 +108,7 @@ def encode_observation(observation: Observation, *, is_for_v0: bool = False) -> 
     With `is_for_v0`, fields that only Handloom has are left out, because clients of V0 fail on unknown fields.
     """
     data = event_to_dict(observation)
-    if is_for_v0:
-        data["extras"] = {name: value for name, value in data["extras"].items() if name not in observation.ours}
-    return _encode(data)
+    return _encode(without_ours(data, observation) if is_for_v0 else data)
 
 
 def encode_frame(frame: Frame) -> bytes:

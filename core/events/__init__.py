@@ -59,6 +59,7 @@ from core.events.codec import (
     event_to_dict,
     is_field,
     to_json,
+    without_ours,
 )
 from core.events.observations import (
     MAX_CMD_OUTPUT_CHARS,

@@ -99,6 +99,14 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
     return data
 
 
+def without_ours(form: JsonObject, event: Event) -> JsonObject:
+    """The form without the fields that only Handloom has: classes of V0 fail on fields that they do not know."""
+    part = "args" if "action" in form else "extras"
+    if not event.ours or not isinstance(form.get(part), dict):
+        return form
+    return {**form, part: {name: value for name, value in form[part].items() if name not in event.ours}}
+
+
 def event_from_dict(data: Mapping[str, Any]) -> tuple[Event, dict[str, JsonValue]]:
     """An event from its V0 form, and the parts that this version does not know.
 

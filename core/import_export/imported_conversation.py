@@ -1,22 +1,26 @@
 """A conversation that was read from a file and is not stored yet: its events in order, and their `imported` field.
 
-Pure. Ids start at 0 without gaps, causes come earlier, times are plausible. Nothing of an event is lost, and no event
-is left out; a warning says how many were changed. An event of a known kind that does not fit it, perhaps from a newer
-version, is kept whole without being understood. What our form of an event does not hold is in its `imported` field, so
-that an export can put it back:
+Pure. Ids start at 0 without gaps, causes come earlier, times are plausible. Ids of the file are kept, with null events
+in its gaps, because V0's trajectories leave null events out; only if two events share an id, or nearly all are missing,
+events are numbered anew. Nothing of an event is lost, and no event is left out; a warning says how many were changed.
+An event of a known kind that does not fit it, perhaps from a newer version, is kept whole without being understood.
+What our form of an event does not hold is in its `imported` field, so that an export can put it back:
 
     place      id, timestamp, source, cause and conversation_id of the file, if ours differ
     parts      fields of the file's event that our form of it does not hold
+    added      fields of our form that the file's event does not have, each with {} or the added fields in it
     original   the whole event, if it has another vocabulary or does not fit ours
     about      on the first event: the folder's other files (`metadata`, `base_state`), and `conversation_id`
     before     the `imported` field that the event already had, from an earlier import
+    filler     this event was not in the file: it fills a gap, and is in no export but an archive
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import zip_longest
@@ -32,10 +36,12 @@ from core.events import (
     Event,
     EventFormatError,
     EventSource,
+    NullObservation,
     UnknownAction,
     UnknownObservation,
     envelope_to_dict,
     event_from_dict,
+    event_to_dict,
     is_field,
     to_json,
 )
@@ -51,7 +57,10 @@ OPAQUE = "imported"
 """The kind of an event that is kept without being understood."""
 
 JsonObject = dict[str, Any]
-_IMPORTED_KEYS = {"place", "parts", "original", "about", "before"}
+FILLER = "filler"
+MAX_GAPS = 1_000
+"""Ids that may be missing in a file, besides three for each of its events."""
+_IMPORTED_KEYS = {"place", "parts", "added", "original", "about", "before", FILLER}
 _PLAIN = {str, int, float, bool, type(None)}
 _ABSENT = object()
 
@@ -69,6 +78,8 @@ class Imported:
     """Ids start at 0 and have no gaps; pictures refer to `blobs`."""
     blobs: list[Blob] = field(default_factory=list)
     recorded: list[RecordedFrame] = field(default_factory=list)
+    fillers: int = 0
+    """How many of the events were not in the file and fill its gaps."""
     warnings: list[str] = field(default_factory=list)
     """Sentences for the user about what is wrong with the file."""
 
@@ -93,6 +104,11 @@ def is_imported_field(value: Any) -> bool:
     return all(isinstance(inner, dict) for key, inner in value.items() if key != "before")
 
 
+def is_filler(envelope: Envelope, form: Mapping[str, Any]) -> bool:
+    """Whether an event, with its V0 form, fills a gap of the ids in the file that it was imported from."""
+    return isinstance(envelope.event, NullObservation) and FILLER in imported_field(form)
+
+
 def original_form(form: JsonObject, *, place: bool = False) -> JsonObject:
     """The event as the file had it, with its id, cause and time if `place`.
 
@@ -104,7 +120,7 @@ def original_form(form: JsonObject, *, place: bool = False) -> JsonObject:
     if isinstance(origin.get("original"), dict):
         return dict(origin["original"])
     restored = {key: value for key, value in form.items() if key != KEY}
-    restored = merge(restored, origin.get("parts") or {})
+    restored = without(merge(restored, origin.get("parts") or {}), origin.get("added") or {})
     if "before" in origin:
         restored[KEY] = origin["before"]
     return {**restored, **(origin.get("place") or {})} if place else restored
@@ -117,6 +133,30 @@ def merge(ours: JsonObject, parts: Mapping[str, Any]) -> JsonObject:
         old = both.get(key)
         both[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) and value else value
     return both
+
+
+def without(form: JsonObject, added: Mapping[str, Any]) -> JsonObject:
+    """`form` without the fields that `added_parts` found."""
+    left = dict(form)
+    for key, below in added.items():
+        if isinstance(below, dict) and below and isinstance(left.get(key), dict):
+            left[key] = without(left[key], below)
+        elif not below:
+            left.pop(key, None)
+    return left
+
+
+def added_parts(ours: Mapping[str, Any], original: Mapping[str, Any]) -> JsonObject:
+    """The fields of `ours` that `original` does not have at all: each with {}, or with those in it."""
+    found: JsonObject = {}
+    for key, value in ours.items():
+        if key not in original:
+            found[key] = {}
+            continue
+        other = original[key]
+        if isinstance(value, dict) and isinstance(other, dict) and (below := added_parts(value, other)):
+            found[key] = below
+    return found
 
 
 def missing_parts(original: Mapping[str, Any], ours: Mapping[str, Any]) -> JsonObject:
@@ -159,12 +199,19 @@ _NOTHING_FORGOTTEN: JsonObject = {
     "forgotten_events_start_id": None,
     "forgotten_events_end_id": None,
 }
+_FILLER_MARK: JsonObject = {FILLER: {}}
+_FILLER_FORM: JsonObject = {
+    **event_to_dict(NullObservation(), derived=False),
+    "source": EventSource.ENVIRONMENT.value,
+    KEY: _FILLER_MARK,
+}
 _Pair = tuple[JsonObject, JsonObject | None]
 """An event in V0 form, and its original if that differs."""
 _SOURCES = {source.value: source for source in EventSource}
 _DERIVED = ("message", "success", "conversation_id")
 _PLACE = ("id", "timestamp", "source", "cause", "conversation_id")
 _NOT_INNER = {*_PLACE, KEY}
+_NOT_COMPARED = {*_NOT_INNER, *_DERIVED}
 _WARNINGS = {
     "time": "Events with an invalid time, which got the time of the event before: {count}.",
     "future": "Events with a time in the future, which got the time of the import: {count}.",
@@ -189,6 +236,8 @@ class EnvelopeBuilder:
     references: set[str] = field(default_factory=set)
     """Digests of the pictures to which the events refer."""
     warnings: list[str] = field(default_factory=list)
+    fillers: int = 0
+    """How many events fill gaps."""
     _counts: Counter[str] = field(default_factory=Counter)
     _is_sorted: bool = False
     _sorted_ids: list[int] = field(default_factory=list)
@@ -249,8 +298,31 @@ class EnvelopeBuilder:
         if twice := len(known) - len(set(known)):
             self.warnings.append(f"Events whose id another event has, both kept, one after the other: {twice}.")
         if known and max(known) >= len(ordered):
+            if self._is_sorted and not twice and max(known) <= 4 * len(ordered) + MAX_GAPS:
+                return self._filled(ordered)
             self.warnings.append(f"Ids were missing; the {len(ordered)} events were numbered from 0.")
         return ordered
+
+    def _filled(self, ordered: list[_Pair]) -> list[_Pair]:
+        """The events with a null event for each id that is missing."""
+        filled: list[_Pair] = []
+        timestamp = self._any_time(form.get("timestamp") for form, _ in ordered)
+        for form, original in ordered:
+            while len(filled) < form["id"]:
+                filler = {**_FILLER_FORM, "id": len(filled), "timestamp": timestamp}
+                filled.append((filler, None))
+            filled.append((form, original))
+            timestamp = self._any_time([form.get("timestamp"), timestamp])
+        self._sorted_ids = list(range(len(filled)))
+        self.fillers = len(filled) - len(ordered)
+        return filled
+
+    def _any_time(self, texts: Iterable[Any]) -> str:
+        """The first of these that is a time, else now."""
+        for text in texts:
+            with suppress(ValueError, TypeError, OverflowError):
+                return utc(text).isoformat()
+        return self.now.isoformat()
 
     def _make_envelope(
         self, id: int, pair: _Pair, before: datetime | None, about: JsonObject | None
@@ -280,6 +352,8 @@ class EnvelopeBuilder:
         envelope = self._with_new_ids(envelope, id)
         ours = None if original else envelope_to_dict(envelope)
         provenance = {"original": original} if ours is None else _provenance(form, inner, ours)
+        if earlier is _FILLER_MARK:
+            provenance, earlier = dict(_FILLER_MARK), _ABSENT
         if about:
             provenance["about"] = self.redactor.redact(about)
         if earlier is not _ABSENT:
@@ -383,7 +457,8 @@ def _provenance(form: JsonObject, inner: JsonObject, ours: JsonObject) -> JsonOb
     """What the form of the imported event does not hold of the file's form."""
     place = {key: form[key] for key in _PLACE if key in form and not is_same(form[key], ours.get(key, _ABSENT))}
     parts = missing_parts(inner, ours)
-    return ({"place": place} if place else {}) | ({"parts": parts} if parts else {})
+    added = added_parts({key: value for key, value in ours.items() if key not in _NOT_COMPARED}, inner)
+    return {name: found for name, found in (("place", place), ("parts", parts), ("added", added)) if found}
 
 
 def _stored_form(ours: JsonObject, envelope: Envelope) -> JsonObject | None:

@@ -19,7 +19,16 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple
 
-from core.events import Envelope, drop_for_trajectory, envelope_to_dict, to_json
+from core.events import (
+    Action,
+    Envelope,
+    NullAction,
+    NullObservation,
+    drop_for_trajectory,
+    envelope_to_dict,
+    to_json,
+    without_ours,
+)
 from core.import_export import bounded_json, sdk_import
 from core.import_export.archive import ZipWriter
 from core.import_export.bounded_json import Fault
@@ -32,6 +41,7 @@ from core.import_export.imported_conversation import (
     JsonObject,
     imported_field,
     imported_fields,
+    is_filler,
     original_form,
     storable_text,
     utc,
@@ -94,6 +104,7 @@ def from_events(events: Sequence[Any], builder: EnvelopeBuilder, metadata: JsonO
         created_at=_created_at(metadata, builder) or envelopes[0].timestamp,
         envelopes=envelopes,
         blobs=list(builder.blobs.values()),
+        fillers=builder.fillers,
         warnings=builder.warnings,
     )
 
@@ -214,16 +225,39 @@ PLACE = ("id", "cause", "conversation_id")
 MANY = f"It has more than {MAX_ENTRIES:,} files: unpack it before you import it again."
 
 
+ACTIONS = frozenset({
+    "browse", "browse_interactive", "call_tool_mcp", "change_agent_state", "condensation", "condensation_request",
+    "delegate", "edit", "finish", "loop_recovery", "message", "null", "read", "recall", "reject", "run", "run_ipython",
+    "system", "task_tracking", "think", "write",
+})  # fmt: skip
+OBSERVATIONS = frozenset({
+    "agent_state_changed", "browse", "condense", "delegate", "download", "edit", "error", "loop_detection", "mcp",
+    "null", "read", "recall", "run", "run_ipython", "success", "task_tracking", "think", "user_rejected", "write",
+})  # fmt: skip
+"""The kinds that V0 knows (`openhands/events/serialization`); it refuses a file with another one."""
+
+
 class TrajectoryWriter:
-    """Writes the list, one event at a time, without page trees and page screenshots."""
+    """Writes the list, one event at a time, without page trees and page screenshots.
+
+    Events that V0 does not know are left out, as V0 leaves out null events; so ids have gaps.
+    """
 
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._out = out
         self._separator = "[\n"
+        self._names_conversation = True
 
     def take(self, page: Page) -> None:
         for envelope in page.events:
-            text = json.dumps(drop_for_trajectory(as_v0(envelope, page)), indent=4)
+            if envelope.id == 0:
+                self._names_conversation = _names_conversation(envelope)
+            form = as_v0(envelope, page)
+            if form is None:
+                continue
+            if not self._names_conversation:
+                form.pop("conversation_id", None)
+            text = json.dumps(drop_for_trajectory(form), indent=4)
             indented = text.replace("\n", "\n    ")
             self._out.write(f"{self._separator}    {indented}".encode())
             self._separator = ",\n"
@@ -234,18 +268,27 @@ class TrajectoryWriter:
 
 
 class EventFilesWriter:
-    """Writes the zip of event files. The table of names stays in memory, as in every zip."""
+    """Writes the zip of event files. The table of names stays in memory, as in every zip.
+
+    V0 reads the files by their numbers, so an event that it does not know becomes a null event.
+    """
 
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._context = context
         self._zip = ZipWriter(out, context.scratch)
         self._metadata: JsonObject | None = None
+        self._names_conversation = True
 
     def take(self, page: Page) -> None:
         for envelope in page.events:
             if envelope.id == 0:
+                self._names_conversation = _names_conversation(envelope)
                 self._metadata = _imported_metadata(envelope) or _metadata(self._context.info)
-            self._zip.add(f"events/{envelope.id}.json", to_json(as_v0(envelope, page, with_original=True)))
+            if not is_filler(envelope, envelope_to_dict(envelope)):
+                form = as_v0(envelope, page, with_original=True) or _null_event(envelope)
+                if not self._names_conversation:
+                    form.pop("conversation_id", None)
+                self._zip.add(f"events/{envelope.id}.json", to_json(form))
 
     def end(self) -> None:
         if self._metadata is not None:
@@ -268,15 +311,33 @@ def _metadata(info: ConversationInfo) -> JsonObject:
     return {"conversation_id": info.id, "title": info.title, "created_at": info.created_at.isoformat()}
 
 
-def as_v0(envelope: Envelope, page: Page, *, with_original: bool = False) -> JsonObject:
-    """The event in V0 form, with whole pictures; `with_original` adds the original of an SDK event."""
+def _null_event(envelope: Envelope) -> JsonObject:
+    event = NullAction() if isinstance(envelope.event, Action) else NullObservation()
+    return envelope_to_dict(replace(envelope, event=event, carried={}))
+
+
+def _names_conversation(first: Envelope) -> bool:
+    """Whether events with this first one name their conversation: those of a file do if they did there."""
+    origins = list(imported_fields(envelope_to_dict(first)))
+    return not origins or "conversation_id" in (origins[0].get("about") or {})
+
+
+def as_v0(envelope: Envelope, page: Page, *, with_original: bool = False) -> JsonObject | None:
+    """The event in V0 form, with whole pictures; None for one that V0 does not know.
+
+    An imported event is as it was in its file; `with_original` adds the original of an SDK event.
+    """
     if envelope.event.pictures:
         envelope = replace(envelope, event=embed_pictures(envelope.event, dict(page.blobs)))
     form = envelope_to_dict(envelope)
-    if not imported_field(form):
-        return form
+    origin = imported_field(form)
+    if is_filler(envelope, form):
+        return None
+    if not origin:
+        is_known = form["action"] in ACTIONS if "action" in form else form.get("observation") in OBSERVATIONS
+        return without_ours(form, envelope.event) if is_known else None
     original = original_form(form)
     if is_sdk_event(original):
         return form if with_original else {key: value for key, value in form.items() if key != KEY}
-    place = {key: value for key, value in (imported_field(form).get("place") or {}).items() if key not in PLACE}
+    place = {key: value for key, value in (origin.get("place") or {}).items() if key not in PLACE}
     return {**original, **place, **{key: form[key] for key in PLACE if key in form}}

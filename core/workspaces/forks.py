@@ -27,6 +27,7 @@ MOVED = (
     "without what git ignores and without the history of git. "
     "Other paths above are those of the conversation that it comes from: do not use them."
 )
+NOT_IMPORTED = "The files of an import were not imported with it. Fork it in the same folder instead."
 _KEPT = EventFilter(kinds=frozenset({"observation:checkpoint"}))
 _CONSENT = EventFilter(kinds=frozenset({"action:consent"}))
 
@@ -54,6 +55,8 @@ async def unpack_copy(
     except BaseException as error:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
         if isinstance(error, CheckpointError):
+            if info.origin == IMPORT:
+                raise UsageError(NOT_IMPORTED) from error
             raise UsageError(f"The files cannot be restored. {error} Or fork it in the same folder.") from error
         raise
     return folder

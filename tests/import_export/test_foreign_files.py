@@ -23,6 +23,7 @@ from core.events import (
     ErrorObservation,
     FileEditAction,
     MessageAction,
+    NullObservation,
     SystemMessageAction,
     TerminalOutput,
     UnknownObservation,
@@ -30,7 +31,13 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
-from core.import_export.imported_conversation import Imported, imported_field, missing_parts, original_form
+from core.import_export.imported_conversation import (
+    Imported,
+    imported_field,
+    is_filler,
+    missing_parts,
+    original_form,
+)
 from core.import_export.importer import read
 from core.memory.conversation_memory import build_messages
 from core.secrets import PLACEHOLDER, Redactor
@@ -60,7 +67,8 @@ def stored(envelope: Envelope) -> Envelope:
 
 
 def assert_nothing_is_lost(imported: Imported, came: list[JsonObject]) -> None:
-    for envelope, event in zip(imported.envelopes, came, strict=True):
+    kept = [envelope for envelope in imported.envelopes if not is_filler(envelope, envelope_to_dict(envelope))]
+    for envelope, event in zip(kept, came, strict=True):
         assert stored(envelope) == envelope
         assert missing_parts(event, original_form(envelope_to_dict(stored(envelope)), place=True)) == {}
 
@@ -346,9 +354,22 @@ class TestArchive:
 
 
 class TestNumbers:
-    def test_gaps_are_closed_and_causes_follow(self, tmp_path: Path) -> None:
-        events = [{**event, "id": event["id"] * 10} for event in EVENTS]
-        events[2]["cause"] = 10
+    def test_gaps_are_filled_with_null_events_and_ids_stay(self, tmp_path: Path) -> None:
+        events = [{**event, "id": event["id"] * 10 + 3} for event in EVENTS]
+        events[2]["cause"] = 13
+        imported = read(trajectory(tmp_path / "t.json", events))
+        assert [each.id for each in imported.envelopes] == list(range(44))
+        others = [each for each in imported.envelopes if each.id % 10 != 3]
+        assert all(isinstance(each.event, NullObservation) and stored(each) == each for each in others)
+        assert (imported.envelopes[23].cause, imported.fillers) == (13, 39)
+        assert [each.timestamp for each in imported.envelopes[:4]] == [imported.envelopes[3].timestamp] * 4
+        assert imported.envelopes[14].timestamp == imported.envelopes[13].timestamp
+        assert_nothing_is_lost(imported, events)
+        assert imported.warnings == []
+
+    def test_events_of_which_nearly_all_are_missing_are_numbered_anew(self, tmp_path: Path) -> None:
+        events = [{**event, "id": event["id"] * 10_000} for event in EVENTS]
+        events[2]["cause"] = 10_000
         imported = read(trajectory(tmp_path / "t.json", events))
         assert [each.id for each in imported.envelopes] == list(range(5))
         assert imported.envelopes[2].cause == 1
@@ -401,7 +422,7 @@ class TestNumbers:
             events.append({**place, "action": "condensation", "args": args})
         imported = read(trajectory(tmp_path / "t.json", events))
         found = [each.event for each in imported.envelopes if isinstance(each.event, CondensationAction)]
-        assert [list(event.forgotten) for event in found] == [[1, 2], [1, 2, 3, 4, 5], []]
+        assert [list(event.forgotten) for event in found] == [[2, 4, 5], list(range(2, 21)), []]
         assert_nothing_is_lost(imported, events)
 
     @pytest.mark.parametrize(

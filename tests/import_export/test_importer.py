@@ -134,10 +134,10 @@ class TestCommand:
         ended = handloom("import", str(trajectory(tmp_path / "x.json", EVENTS[1:])))
         assert ended.status == 0, ended.err
         id = ended.out.strip()
-        assert "Ids were missing; the 4 events were numbered from 0." in ended.err
+        assert "4 events were imported." in ended.err
         assert f"{id}  " in handloom("list").out
         exported = json.loads(handloom("export", id).out)
-        assert [event["id"] for event in exported] == [0, 1, 2, 3]
+        assert [event["id"] for event in exported] == [1, 2, 3, 4]
 
     def test_json_output_is_one_object(self, tmp_path: Path) -> None:
         ended = Handloom(tmp_path)("import", str(sdk_folder(tmp_path / "x")), "--json")

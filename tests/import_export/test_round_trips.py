@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from core.events import (
+    BrowserOutputObservation,
+    CheckpointObservation,
     CmdRunAction,
     MessageAction,
+    ModeAction,
     UnknownObservation,
     envelope_to_dict,
 )
@@ -75,6 +78,44 @@ async def test_openhands_events_are_exported_as_imported(format: str, tmp_path: 
             missing["extras"] = {key: value for key, value in missing["extras"].items() if key not in DROPPED}
         assert {key: value for key, value in missing.items() if value != {}} == {}
         assert "imported" not in now
+
+
+async def test_a_trajectory_with_gaps_is_exported_as_it_was_imported(tmp_path: Path) -> None:
+    events = [{**event, "id": 2 * event["id"] + 1} for event in EVENTS]
+    events = [{**event, "cause": 2 * event["cause"] + 1} if "cause" in event else event for event in events]
+    (tmp_path / "came.json").write_text(json.dumps(events))
+    async with home_with(tmp_path, ()) as home:
+        id, _ = await import_file(home, tmp_path / "came.json")
+        left = json.loads((await exported(home, id, "trajectory", tmp_path / "left.json")).read_text())
+        with zipfile.ZipFile(await exported(home, id, "openhands-events", tmp_path / "left.zip")) as archive:
+            names = {name for name in archive.namelist() if name.startswith("events/")}
+        again, _ = await import_file(home, await exported(home, id, "archive", tmp_path / "whole.zip"))
+        from_archive = json.loads((await exported(home, again, "trajectory", tmp_path / "again.json")).read_text())
+    for event in events:
+        event["extras"] = {key: value for key, value in event.get("extras", {}).items() if key not in DROPPED}
+    for event in (*left, *from_archive):
+        event.setdefault("extras", {})
+    assert left == from_archive == events
+    assert names == {f"events/{event['id']}.json" for event in events}
+
+
+async def test_what_only_handloom_has_is_not_in_the_files_for_v0(tmp_path: Path) -> None:
+    page = BrowserOutputObservation(content="The page", url="http://x", trigger_by_action="browse", look={"a": 1})
+    events = (
+        (MessageAction(content="Look at the page.", queued=True), USER, None),
+        (ModeAction(mode="plan"), USER, None),
+        (CheckpointObservation(content="", checkpoint="c" * 40, after=0, files=1), ENVIRONMENT, None),
+        (page, AGENT, 0),
+    )
+    async with home_with(tmp_path, events) as home:
+        left = json.loads((await exported(home, "c", "trajectory", tmp_path / "left.json")).read_text())
+        files = await members(home, "c", "openhands-events")
+    assert [event["id"] for event in left] == [0, 3]
+    assert "queued" not in left[0]["args"]
+    assert "look" not in left[1]["extras"]
+    found = [json.loads(files[f"events/{number}.json"]) for number in range(4)]
+    assert [event.get("action", event.get("observation")) for event in found] == ["message", "null", "null", "browse"]
+    assert [event["id"] for event in found] == [0, 1, 2, 3]
 
 
 async def test_event_files_are_read_again(tmp_path: Path) -> None:

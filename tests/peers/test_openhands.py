@@ -1,11 +1,20 @@
-"""OpenHands' published client is answered by our action server as V0's own server would answer it."""
+"""OpenHands' published package: its client is answered as by V0's own server, and it reads what we export."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from core.events import Observation
+from core.import_export.exporter import export
+from core.import_export.v0_format import ACTIONS, OBSERVATIONS
+from tests.events.test_codec import every_event
+from tests.import_export.conversations import AGENT, ENVIRONMENT, ORDINARY, home_with
 from tests.peers import openhands_side
 from tests.peers.installing import OPENHANDS, installed
 
@@ -23,3 +32,29 @@ def test_each_call_of_the_client_is_answered_as_v0_answers(tmp_path: Path) -> No
     assert outcome.status == 0, outcome.log
     assert [row for row in outcome.rows if not row.fits] == []
     assert len(outcome.rows) >= CALLS
+
+
+EXPORTS = Path(__file__).with_name("openhands_exports.py")
+EVERY = tuple((event, ENVIRONMENT if isinstance(event, Observation) else AGENT, None) for event in every_event())
+CONVERSATIONS: Mapping[str, Any] = {"ordinary": ORDINARY, "every-kind": EVERY}
+
+
+@pytest.mark.peers
+async def test_v0_reads_what_we_export(tmp_path: Path) -> None:
+    """Every kind of event, those that only Handloom has too, in both formats."""
+    python = installed(OPENHANDS)
+    assert python is not None
+    files = []
+    for name, events in CONVERSATIONS.items():
+        async with home_with(tmp_path / name, events) as home:
+            for format, suffix in (("trajectory", "json"), ("openhands-events", "zip")):
+                files.append(tmp_path / f"{name}.{suffix}")
+                await export(home, "c", format, files[-1])
+    outcome = tmp_path / "outcome"
+    subprocess.run([python, "-P", EXPORTS, outcome, *files], check=True, capture_output=True, timeout=120)
+    found = {look["name"]: look for look in json.loads(outcome.read_text())}
+    assert [refused for look in found.values() for refused in look["refused"]] == []
+    assert found["ordinary.json"]["events"] == found["ordinary.zip"]["events"] == len(ORDINARY)
+    assert found["every-kind.zip"]["events"] == len(EVERY)
+    assert found["every-kind.json"]["events"] == len(ACTIONS) + len(OBSERVATIONS)
+    assert found["ordinary.json"]["replayed"] > 0

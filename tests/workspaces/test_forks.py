@@ -29,6 +29,7 @@ from core.events import (
     PermissionAction,
     RecallObservation,
 )
+from core.import_export.exporter import export
 from core.import_export.importer import import_file
 from core.memory.conversation_memory import FROM_ELSEWHERE, build_messages
 from core.protocols import Checkpoints
@@ -270,6 +271,21 @@ async def test_fork_of_an_imported_conversation_needs_consent(tmp_path: Path) ->
         await earlier.consent.give()
         last = await manager.fork(earlier.id, earlier.stream.latest_id, copy_files=False)
         assert not last.consent.is_needed
+
+
+async def test_fork_of_an_import_says_that_its_files_are_elsewhere(tmp_path: Path) -> None:
+    for place in ("there", "here"):
+        (tmp_path / place).mkdir()
+    async with manager_of(tmp_path / "there") as manager:
+        session, log = await two_turns(manager, tmp_path / "there")
+        await export(manager.store, session.id, "archive", tmp_path / "archive.zip")
+    async with manager_of(tmp_path / "here") as manager:
+        id, _ = await import_file(manager.store, tmp_path / "archive.zip")
+        with pytest.raises(UsageError, match="files of an import were not imported"):
+            await manager.fork(id, log[-1].id, copy_files=True)
+        assert list((tmp_path / "here" / "home" / "workspaces").iterdir()) == []
+        fork = await manager.fork(id, log[-1].id, copy_files=False)
+        assert fork.consent.is_needed
 
 
 @pytest.mark.parametrize("copy_files", [True, False])

@@ -90,12 +90,13 @@ async def import_conversation(options: argparse.Namespace) -> int:
     redactor = Redactor(await asyncio.to_thread(from_environment, os.environ))
     async with EventStore(home) as store:
         id, imported = await import_file(store, path, redactor=redactor)
+    count = len(imported.envelopes) - imported.fillers
     if options.json:
-        text = {"conversation_id": id, "event_count": len(imported.envelopes), "format": imported.format}
+        text = {"conversation_id": id, "event_count": count, "format": imported.format}
         say(json.dumps({**text, "warnings": imported.warnings}))
         return ExitStatus.FINISHED
     for warning in imported.warnings:
         notice(warning)
-    notice(f"{len(imported.envelopes)} events were imported. Replay them with: handloom replay {id}")
+    notice(f"{count} events were imported. Replay them with: handloom replay {id}")
     say(id)
     return ExitStatus.FINISHED
