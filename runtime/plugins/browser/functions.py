@@ -54,6 +54,14 @@ def parse(text: str) -> list[Call]:
     return calls
 
 
+def is_passive(text: str) -> bool:
+    """Whether a step has only calls that cause no download."""
+    try:
+        return all(name in PASSIVE for name, *_ in parse(text))
+    except ValueError:
+        return False
+
+
 def _calls(text: str) -> Iterator[Call]:
     position = 0
     while (begin := _BEGIN.search(text, position)) is not None:
@@ -95,6 +103,8 @@ ACTS_S, NAVIGATES_S = 10.0, 35.0
 """Timeouts for a whole function: playwright's own timeouts do not hold if a page hangs."""
 GOTO_TRIES = 10
 """A page that reloads itself endlessly interrupts the navigation to another page each time."""
+PASSIVE = frozenset({"noop", "report_infeasible", "scroll", "send_msg_to_user", "tab_focus"})
+"""Functions that cause no download: one that begins meanwhile is due to an earlier step."""
 NAVIGATES = frozenset({"goto", "go_back", "go_forward", "noop", "reload"})
 
 Button = Literal["left", "middle", "right"]

@@ -31,6 +31,8 @@ LOADED_WITHIN_MS = 3_000
 ABORTED = "net::ERR_ABORTED"
 ANY_ADDRESS = "http://localhost/"
 DOWNLOAD_BEGINS_S = 0.5
+MAX_ASKED = 200
+"""Addresses of pages whose step is remembered until a download begins."""
 _FRAME = "() => new Promise(done => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 100); })"
 """Resolves when the page has handled its input and drawn a frame; a background tab draws none, so 100 ms suffice."""
 
@@ -70,7 +72,13 @@ class Tabs:
         self.context = context
         self.notes = notes
         self.downloads: list[Download] = []
-        """Downloads that began and have not been handled yet."""
+        """Downloads of this step that have not been handled yet."""
+        self.late_downloads: list[Download] = []
+        """Downloads that an earlier step asked for and that have not been handled yet."""
+        self.step = 0
+        """The number of the current step, or of the last one."""
+        self._asked_in: dict[str, int] = {}
+        """The steps in which pages were asked for, by their addresses."""
         self.closed = asyncio.Event()
         """Set when Chromium has ended."""
         self.changed = asyncio.Event()
@@ -223,7 +231,8 @@ class Tabs:
             await dialog.dismiss()
 
     def _downloads(self, download: Download) -> None:
-        self.downloads.append(download)
+        is_late = self._asked_in.pop(download.url, self.step) < self.step
+        (self.late_downloads if is_late else self.downloads).append(download)
         self._moved.set()
 
     def _crashed(self, page: Page) -> None:
@@ -242,7 +251,12 @@ class Tabs:
 
     def _requested(self, request: Request) -> None:
         with suppress(Error):  # the page may be gone
-            if request.is_navigation_request() and request.frame.parent_frame is None:
+            if not request.is_navigation_request():
+                return
+            if len(self._asked_in) >= MAX_ASKED:
+                self._asked_in.clear()
+            self._asked_in[request.url] = self.step
+            if request.frame.parent_frame is None:
                 self._navigating[request.frame.page] = request
 
     def _failed(self, request: Request) -> None:

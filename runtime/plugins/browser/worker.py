@@ -109,6 +109,9 @@ SHARE_OF_LIMIT = 0.7
 """Share of an action's timeout that a navigation may use; the rest is for observing the page."""
 CUT_OFF = ("net::ERR_ABORTED", "net::ERR_FAILED", "net::ERR_NETWORK_CHANGED", "is interrupted by another navigation")
 """Errors of a navigation that was interrupted by the previous page or by the death of a Chromium process."""
+LATE_S = 1.0
+"""How long the answer of a step waits for the file of a download that an earlier step caused."""
+SHOWN_CALLS_CHARS = 200
 MAX_REQUEST_BYTES = 16 * 1024 * 1024
 
 Message = dict[str, Any]
@@ -121,6 +124,9 @@ class Worker:
     def __init__(self, tabs: Tabs, network: NetworkFilter, notes: Notes, workspace: Path, say: Say) -> None:
         self._tabs, self._network, self._notes, self._workspace, self._say = tabs, network, notes, workspace, say
         self._cause = -1
+        self._last_calls = ""
+        self._late: list[tuple[str, asyncio.Task[str]]] = []
+        """Downloads of earlier steps: the calls of the step, and the task that saves the file."""
         self._requests: asyncio.Queue[Message] = asyncio.Queue()
         self._current: tuple[int, asyncio.Task[Message]] | None = None
         self._screencast = Screencast(tabs, lambda page: say({"page": {**page, "cause": self._cause}}))
@@ -177,6 +183,9 @@ class Worker:
         request["calls"] = request.get("calls") or f'goto("{network_filter.with_scheme(request["url"])}")'
         tabs.context.set_default_navigation_timeout(min(NAVIGATION_MS, request["limit_s"] * 1000 * SHARE_OF_LIMIT))
         self._network.refused.clear()
+        tabs.step += 1
+        tabs.late_downloads += tabs.downloads  # since the last step
+        tabs.downloads.clear()
         for note in request.get("notes", ()):
             self._notes.add(note)
         if broken := await tabs.replace_broken():  # since the last step
@@ -188,6 +197,12 @@ class Worker:
         if is_cut_off and request["trigger"] == "browse":  # opening a page again does no harm
             self._notes.add(f"{broken or 'The navigation was interrupted'}, and the page was opened again")
             error, broken = await self._perform_and_settle(request, messages), await tabs.replace_broken()
+        if is_passive := functions.is_passive(request["calls"]):
+            tabs.late_downloads += tabs.downloads
+            tabs.downloads.clear()
+        await self._note_late_downloads()
+        if not is_passive:
+            self._last_calls = request["calls"]
         if tabs.downloads:
             return await self._download_answer(request["calls"])
         error = "\n".join(filter(None, [error, broken])) or self._network.refused.get(
@@ -221,6 +236,22 @@ class Worker:
             error = f"{error}\n{broken}" if error else broken
             fields = page_observation.about(self._tabs, request, error)
             return {**fields, "content": observation_text.of_failure(request["trigger"], fields["url"], error)}
+
+    async def _note_late_downloads(self) -> None:
+        """Save the downloads that an earlier step caused, and note them; one that takes long is noted later."""
+        for download in self._tabs.late_downloads:
+            saving = asyncio.create_task(keep_download(download, self._workspace))
+            self._late.append((self._last_calls[:SHOWN_CALLS_CHARS], saving))
+        self._tabs.late_downloads.clear()
+        if not self._late:
+            return
+        await asyncio.wait([saving for _, saving in self._late], timeout=LATE_S)
+        for calls, saving in [late for late in self._late if late[1].done()]:
+            self._late.remove((calls, saving))
+            try:
+                self._notes.add(f"The earlier action {calls} resulted in a file download, saved at: {saving.result()}")
+            except DownloadError as failure:
+                self._notes.add(f"The earlier action {calls} resulted in a file download. {failure}")
 
     async def _download_answer(self, what: str) -> Message:
         begun, self._tabs.downloads[:] = list(self._tabs.downloads), []

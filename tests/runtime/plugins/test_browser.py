@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
 import stat
@@ -242,3 +243,30 @@ class TestPagesThatActByThemselves:
             assert path.read_bytes() == b"data" * 1000
             assert not path.name.startswith(".")
             assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+    @pytest.mark.parametrize("waits", [True, False])
+    async def test_download_that_begins_after_its_step_is_not_the_answer_of_the_next(
+        self, browser: Browser, site: Site, waits: bool
+    ) -> None:
+        async def file(request: web.Request) -> web.Response:
+            asked.set()
+            return web.Response(body=b"late", headers={"Content-Disposition": 'attachment; filename="late.txt"'})
+
+        asked = asyncio.Event()
+        button = "<button onclick=\"setTimeout(() => location.assign('/file'), 300)\">later</button>"
+        site.pages |= {"/": button, "/file": file}
+        seen = await browser.act(f"goto('{site.url()}')")
+        click = f"click('{bid(seen, 'button')}')"
+        assert not (await browser.act(click)).error
+        if waits:
+            async with asyncio.timeout(20):
+                await asked.wait()
+        saved = browser.workspace / ".downloads" / "late.txt"
+        content = ""
+        for _ in range(20):  # the event of the download comes a little after its request
+            content = (await browser.act("noop(100)")).content
+            if str(saved) in content:
+                break
+        assert f"[The earlier action {click} resulted in a file download, saved at: {saved}]" in content
+        assert saved.read_bytes() == b"late"
+        assert str(saved) not in (await browser.act("noop(10)")).content
