@@ -250,9 +250,9 @@ class TestPagesThatActByThemselves:
     ) -> None:
         async def file(request: web.Request) -> web.Response:
             asked.set()
-            return web.Response(body=b"late", headers={"Content-Disposition": 'attachment; filename="late.txt"'})
+            return web.Response(body=b"late", headers={"Content-Disposition": f'attachment; filename="{name}"'})
 
-        asked = asyncio.Event()
+        asked, name = asyncio.Event(), f"late-{waits}.txt"
         button = "<button onclick=\"setTimeout(() => location.assign('/file'), 300)\">later</button>"
         site.pages |= {"/": button, "/file": file}
         seen = await browser.act(f"goto('{site.url()}')")
@@ -261,7 +261,7 @@ class TestPagesThatActByThemselves:
         if waits:
             async with asyncio.timeout(20):
                 await asked.wait()
-        saved = browser.workspace / ".downloads" / "late.txt"
+        saved = browser.workspace / ".downloads" / name
         content = ""
         for _ in range(20):  # the event of the download comes a little after its request
             content = (await browser.act("noop(100)")).content
