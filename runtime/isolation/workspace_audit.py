@@ -33,6 +33,8 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 CUT = f"There are more than {MAX_FOLDERS} folders, or one is too deep or too large: the rest was not checked."
 NOT_PROTECTED = "{n} repositories and files deeper in the workspace are not read-only in the sandbox: only {most} are."
 _CONFIGS = ("config", "config.worktree")
+READ_TRIES = 20
+"""How often a file is read anew that was replaced while it was read; one that always is counts as unreadable."""
 _WORKTREE_COMMON_DIR = "../.."
 """What git itself writes into a worktree's common folder."""
 _BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
@@ -242,12 +244,15 @@ class _Walk:
                         self._part(inner, below, os.path.join(path, below), is_module)
 
     def _config(self, fd: int, name: str, path: str) -> None:
-        kind = _kind(name, fd)
-        if kind in (None, stat.S_IFDIR):  # a folder is a placeholder, or nothing that git can read
-            return
-        if (data := _read(name, fd)) is None:
-            if _kind(name, fd) is None:  # a placeholder of another sandbox was removed meanwhile
+        data = None
+        for _ in range(READ_TRIES):
+            status = _status(name, fd)
+            if status is None or stat.S_ISDIR(status.st_mode):  # a folder is a placeholder, and git cannot read it
                 return
+            if (data := _read(name, fd)) is not None or _is_same(status, _status(name, fd)):
+                break
+            # A placeholder of another sandbox was removed meanwhile, and perhaps made again.
+        if data is None:
             self._add(path, "settings of git that cannot be read here", "")
             return
         try:
@@ -328,10 +333,21 @@ def _read(name: str, folder: int) -> bytes | None:
 
 
 def _kind(name: str, folder: int) -> int | None:
+    status = _status(name, folder)
+    return None if status is None else stat.S_IFMT(status.st_mode)
+
+
+def _status(name: str, folder: int) -> os.stat_result | None:
     try:
-        return stat.S_IFMT(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+        return os.stat(name, dir_fd=folder, follow_symlinks=False)
     except OSError:
         return None
+
+
+def _is_same(one: os.stat_result, other: os.stat_result | None) -> bool:
+    """Whether both are of the same file, unchanged."""
+    key = (one.st_dev, one.st_ino, one.st_ctime_ns)
+    return other is not None and key == (other.st_dev, other.st_ino, other.st_ctime_ns)
 
 
 def _kind_of(entry: os.DirEntry[str]) -> int:
