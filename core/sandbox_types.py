@@ -6,8 +6,10 @@ In a module of its own because a runtime may not import the core's protocols.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+
+from core.errors import ConfigurationError
 
 Say = Callable[[str], None]
 """Takes one line about the progress of a slow step. Must not block or raise."""
@@ -98,3 +100,34 @@ def check_variables(variables: Mapping[str, str | None]) -> None:
             raise ValueError(f"the value of {name} has a NUL in it")
         if value is not None and len(value.encode("utf-8", "surrogateescape")) > MAX_VALUE_BYTES:
             raise ValueError(f"the value of {name} has over {MAX_VALUE_BYTES:,} bytes")
+
+
+VARIABLE_PREFIX = "SANDBOX_ENV_"
+"""A variable with this prefix is passed without it, as in OpenHands V0 (`openhands/runtime/base.py`)."""
+
+
+def sandbox_variables(names: Iterable[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables: those with the prefix, and over them `sandbox.environment`. Raises ConfigurationError."""
+    prefixed = {
+        name.removeprefix(VARIABLE_PREFIX): value for name, value in environ.items() if name.startswith(VARIABLE_PREFIX)
+    }
+    variables = prefixed | dict(variable("sandbox.environment", text, environ) for text in names)
+    try:
+        check_variables(variables)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"sandbox.environment, or {VARIABLE_PREFIX}NAME in the environment: {error}."
+        ) from error
+    return variables
+
+
+def variable(setting: str, text: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    """Return name and value of NAME=VALUE, or of NAME, whose value is in `environ`. Raises ConfigurationError."""
+    name, has_value, value = text.partition("=")
+    if not name:
+        raise ConfigurationError(f"{setting} cannot be {text!r}: write NAME=VALUE, or NAME.")
+    if has_value:
+        return name, value
+    if name not in environ:
+        raise ConfigurationError(f"{setting} names {name}, which is not set. Set it, or remove it from the list.")
+    return name, environ[name]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from core.autorun_paths import NAMES
 from core.errors import ConfigurationError, RuntimeUnavailableError
 from core.interpreter import leave_out
-from core.sandbox.variables import variable
+from core.sandbox_types import variable
 
 if TYPE_CHECKING:
     from core.protocols import Checkpoints, Runtime

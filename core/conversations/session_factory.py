@@ -34,7 +34,7 @@ from core.memory.past_conversations import PastConversations
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
-from core.sandbox.variables import sandbox_variables
+from core.sandbox_types import sandbox_variables
 from core.secrets import Redactor
 from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.redactor import Detector

@@ -19,8 +19,8 @@ from aiohttp import web
 from core.events import Action, ErrorObservation, Observation, Status
 from core.plugin_requirements import PluginRequirement, load
 from runtime.server.action_executor import Emit, Handler, Table
-from runtime.server.environment import Environment
 from runtime.server.outputs import Outputs
+from runtime.server.shell import Environment
 
 
 class Plugin(Protocol):

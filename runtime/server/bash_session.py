@@ -18,9 +18,8 @@ from core.events import CmdOutputMetadata, CmdOutputObservation, CmdRunAction, S
 from runtime.cancellation import run_to_completion
 from runtime.server import input_detection, prompt
 from runtime.server.action_executor import Emit, Table
-from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
-from runtime.server.shell import Shell, ShellError
+from runtime.server.shell import Environment, Shell, ShellError
 from runtime.server.terminal import control_key
 from runtime.server.user_terminal import UserTerminal
 

@@ -44,13 +44,12 @@ from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.edit_history import DiskHistory
-from runtime.server.environment import Environment
 from runtime.server.file_actions import Files
 from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import ProxyForwarder
 from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
-from runtime.server.shell import ShellError
+from runtime.server.shell import Environment, ShellError
 from runtime.server.shortage_watch import ShortageWatch
 
 KEEPALIVE_S = 75.0

@@ -4,6 +4,8 @@ Commands are written to a file and sourced, so that any text works: several line
 quotes. The prompt says how a command ended (see `prompt`); everything before it is output (see `outputs`). How long
 to wait for a command, and what the model reads, is decided in `bash_session`.
 
+Environment has the variables of the agent's programs, also those that the user sets while they run.
+
 SecretHandover passes secrets to a running shell or kernel through a named pipe. The values are only in the kernel's
 memory: not on a disk, in an argument, in a readable environment or in a terminal's echo. The reader gets the path and
 the names, and reads one value for each name, each followed by a zero byte. The server holds both ends open, so that
@@ -19,14 +21,14 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata
+from core.sandbox_types import check_variables
 from core.secrets.command_secrets import injected
 from runtime.server import processes, prompt
 from runtime.server.action_executor import Emit
-from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog
 from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
 
@@ -36,6 +38,48 @@ SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
 def _private_folder(prefix: str) -> str:
     """Make a private folder in memory if the system has one; a command's file costs a third of its time on a disk."""
     return tempfile.mkdtemp(prefix=prefix, dir=SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) else None)
+
+
+class Environment(Mapping[str, str]):
+    """The variables by name.
+
+    Programs that are started after a change have it from the start. The shell and the kernel, which already run, ask
+    for the changes since the revision that they know.
+    """
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = dict(values)
+        self._changed: list[str] = []
+
+    def __getitem__(self, name: str) -> str:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    @property
+    def revision(self) -> int:
+        """The number of changes so far."""
+        return len(self._changed)
+
+    def change(self, variables: Mapping[str, str | None]) -> None:
+        """Set these variables; None removes one. Raises ValueError, which names the variable, and changes nothing."""
+        check_variables(variables)
+        for name, value in variables.items():
+            if self._values.get(name) == value:
+                continue
+            self._changed.append(name)
+            if value is None:
+                del self._values[name]
+            else:
+                self._values[name] = value
+
+    def changes_since(self, revision: int) -> dict[str, str | None]:
+        """Return the variables that have changed since, with their values now; None for one that was removed."""
+        return {name: self._values.get(name) for name in self._changed[revision:]}
 
 
 class SecretHandover:

@@ -16,7 +16,7 @@ from jupyter_client.manager import AsyncKernelManager
 from core.events import Frame, IPythonRunCellAction, IPythonRunCellObservation
 from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.plugin import JupyterPlugin
-from runtime.server.environment import Environment
+from runtime.server.shell import Environment
 from tests.bench.figure import Figure, Limit, Target
 from tests.bench.places import folder, milliseconds_since
 from tests.bench.size import sized

@@ -15,8 +15,8 @@ from core.protocols import FrameSink
 from core.sandbox_types import Say, silently
 from runtime.server.action_executor import ActionExecutor, TaskList
 from runtime.server.bash_session import BashSession
-from runtime.server.environment import Environment
 from runtime.server.file_actions import Files
+from runtime.server.shell import Environment
 from tests.doubles import Unconfined
 
 

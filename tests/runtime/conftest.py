@@ -23,9 +23,9 @@ from runtime.server.action_executor import ActionExecutor
 from runtime.server.answer_cache import TIMES, Times
 from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import BashSession
-from runtime.server.environment import Environment
 from runtime.server.file_actions import Files
 from runtime.server.request_guard import RequestGuard
+from runtime.server.shell import Environment
 from tests.runtime.action_server import KEY, Process, Server
 from tests.warm_servers import WarmRuntime
 

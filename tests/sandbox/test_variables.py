@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.errors import ConfigurationError
-from core.sandbox.variables import sandbox_variables
+from core.sandbox_types import sandbox_variables
 from core.secrets.known_secrets import values_of
 from core.settings.config import Settings
 

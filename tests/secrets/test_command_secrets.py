@@ -12,7 +12,7 @@ import pytest
 from core.events import CmdOutputObservation, CmdRunAction, Frame, TerminalOutput
 from core.secrets.command_secrets import injected, injecting, is_usable, referenced, validated
 from runtime.server.bash_session import BashSession
-from runtime.server.environment import Environment
+from runtime.server.shell import Environment
 
 VALUE = "tk-5f Qz'\"$(id)\\n`x`\n second line ü"
 OTHER = "other-value-77"

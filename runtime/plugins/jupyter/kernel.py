@@ -33,8 +33,7 @@ from runtime.cancellation import run_to_completion
 from runtime.plugins.jupyter.cell_output import Cell, Message
 from runtime.server import processes
 from runtime.server.action_executor import Emit
-from runtime.server.environment import Environment
-from runtime.server.shell import SecretHandover
+from runtime.server.shell import Environment, SecretHandover
 
 if TYPE_CHECKING:
     from runtime.plugins.jupyter.channels import Channels, Take

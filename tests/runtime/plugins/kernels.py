@@ -15,8 +15,8 @@ from runtime.plugins.agent_skills.plugin import AgentSkillsPlugin
 from runtime.plugins.base import PluginContext
 from runtime.plugins.jupyter.kernel import Kernel
 from runtime.plugins.jupyter.plugin import JupyterPlugin
-from runtime.server.environment import Environment
 from runtime.server.outputs import Outputs
+from runtime.server.shell import Environment
 from tests.runtime.conftest import Watcher
 
 

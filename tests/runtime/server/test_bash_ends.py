@@ -12,8 +12,7 @@ import pytest
 from core.events import CmdRunAction, Frame, TerminalOutput
 from runtime.server import prompt
 from runtime.server.bash_session import BashSession
-from runtime.server.environment import Environment
-from runtime.server.shell import INTERRUPT_STEPS, ShellError
+from runtime.server.shell import INTERRUPT_STEPS, Environment, ShellError
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, has_ended, settled
 from tests.stopped_clock import stopped_clock
 

@@ -16,7 +16,7 @@ from core.events.observations import TRUNCATION_NOTICE
 from runtime.protocol import NO_ACTION_ID
 from runtime.server.bash_session import DEFAULT_TIMEOUT_S, BashSession
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S as NO_CHANGE_S
-from runtime.server.environment import Environment
+from runtime.server.shell import Environment
 from runtime.server.terminal import Terminal
 from tests.runtime.conftest import NO_CHANGE_TIMEOUT_S, Shell, settled
 from tests.stopped_clock import stopped_clock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.sandbox_types import MAX_VALUE_BYTES, MAX_VARIABLES
-from runtime.server.environment import Environment
+from runtime.server.shell import Environment
 
 
 def test_changes_are_those_since_a_revision_with_the_values_now() -> None:

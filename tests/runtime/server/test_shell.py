@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shell as shell_module
-from runtime.server.environment import Environment
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
-from runtime.server.shell import SecretHandover, Shell, ShellError
+from runtime.server.shell import Environment, SecretHandover, Shell, ShellError
 from tests.runtime.conftest import WITHIN_S
 
 Make = Callable[..., Shell]
