@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING
 
 from tui import i18n
 from tui.cli import failure_report
-from tui.cli.command_line import KEEPS_AGENT, parser
+from tui.cli.command_line import (
+    KEEPS_AGENT,
+    KEEPS_INSTRUCTIONS,
+    LONG_INSTRUCTIONS,
+    MAX_INSTRUCTIONS_CHARS,
+    parser,
+)
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
@@ -89,7 +95,12 @@ def _acp(options: argparse.Namespace) -> int:
     from tui.acp.server import serve
     from tui.cli.options import StartOptions
 
-    start = StartOptions(os.getcwd(), options.model, runtime=options.runtime, trusts=options.trust)
+    if len(options.instructions or "") > MAX_INSTRUCTIONS_CHARS:
+        sys.stderr.write(f"handloom: {LONG_INSTRUCTIONS}\n")
+        return 2
+    start = StartOptions(
+        os.getcwd(), options.model, instructions=options.instructions, runtime=options.runtime, trusts=options.trust
+    )
     return int(asyncio.run(serve(lambda: connect(start, ahead=False))))
 
 
@@ -125,6 +136,12 @@ def _set_language_and_keys() -> None:
     keymap.use(keymap.read(home, os.environ))
 
 
+def _wrong_instructions(options: argparse.Namespace) -> str:
+    if options.instructions and options.resume is not None:
+        return KEEPS_INSTRUCTIONS
+    return LONG_INSTRUCTIONS if len(options.instructions or "") > MAX_INSTRUCTIONS_CHARS else ""
+
+
 def _workspace(options: argparse.Namespace) -> int:
     from tui.cli.options import StartOptions
 
@@ -132,6 +149,9 @@ def _workspace(options: argparse.Namespace) -> int:
     speak(start.screen.language)
     if options.agent and options.resume is not None:
         sys.stderr.write(f"handloom: {KEEPS_AGENT}\n")
+        return 2
+    if wrong := _wrong_instructions(options):
+        sys.stderr.write(f"handloom: {wrong}\n")
         return 2
     by_lines = options.screen_reader or start.screen.screen_reader
     if not by_lines and (wrong := _wrong_terminal()):
@@ -258,7 +278,8 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     home, redact = home_folder(os.environ), redact_environment
     with suppress(OSError):  # the store reports what is wrong with the folder
         await asyncio.to_thread(log_to, home, lambda line: redact(line))  # noqa: PLW0108 -- the one of the manager, once there is one
-    given = {"model": options.model, "runtime": options.runtime, "agent__name": options.agent}
+    given = {"model": options.model, "runtime": options.runtime}
+    given |= {"agent__name": options.agent, "agent__instructions": options.instructions}
     if options.trusts:
         given["trust__projects"] = "always"
     settings = await asyncio.to_thread(load, home, os.environ, **given)

@@ -222,7 +222,9 @@ class ConversationManager:
             lease = await self.store.create_conversation(
                 id, title=self.redact(title), workspace=workspace, model=model, repository=repository
             )
-            return await self._start(lease, llm, kind=kind)
+            session = await self._start(lease, llm, kind=kind)
+            session.memory.instructions = self.settings.agent.instructions.strip()
+            return session
 
     async def agents_for(self, workspace: str) -> Found:
         """The agents that can be chosen in a folder, and the errors of others."""

@@ -44,6 +44,8 @@ class AgentSettings(SettingsSection):
 
     name: str = "CodeActAgent"
     """The agent of new conversations: CodeActAgent, ReadOnlyAgent, BrowsingAgent, Planner, or one of your own."""
+    instructions: str = Field(default="", max_length=16_000)
+    """Instructions for each new conversation, besides those of AGENTS.md."""
     request_condensation: bool = False
     """Whether the agent has a tool to condense its own history."""
     max_iterations: int = Field(default=500, ge=1)

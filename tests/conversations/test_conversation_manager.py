@@ -437,6 +437,18 @@ async def test_task_cancelled_before_its_first_step_is_no_failure(tmp_path: Path
         assert (task.cancelled(), told) == (True, [])
 
 
+async def test_instructions_of_the_settings_are_those_of_new_conversations(tmp_path: Path) -> None:
+    async with open_manager(tmp_path) as managed:
+        manager = managed.manager
+        manager.settings = manager.settings.model_copy(
+            update={"agent": manager.settings.agent.model_copy(update={"instructions": " Be brief.\n"})}
+        )
+        session = await managed.create()
+        assert session.memory.instructions == "Be brief."
+        await manager.close(session.info.id)
+        assert (await manager.open(session.info.id)).memory.instructions == ""
+
+
 async def test_failed_close_does_not_stop_closing_others(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     healthy = Sandbox()
     async with open_manager(tmp_path, Broken(), healthy) as managed:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from core.settings.config import AgentSettings
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
+from tui.cli.command_line import MAX_INSTRUCTIONS_CHARS
 
 
 def short_memory(tmp_path: Path, *summary: dict[str, Any]) -> Handloom:
@@ -66,3 +68,13 @@ def test_instructions_hold_for_a_new_conversation_and_are_bounded(tmp_path: Path
     assert (again.status, "--resume and --instructions cannot be combined" in again.err) == (2, True)
     long = handloom("run", "hello", "--instructions", "x" * 17_000, "--model", write_script(tmp_path, [FINISH]))
     assert (long.status, "--instructions can have at most 16,000" in long.err) == (2, True)
+    for arguments in (["--instructions", "x" * 17_000], ["acp", "--instructions", "x" * 17_000]):
+        refused = handloom(*arguments)
+        assert (refused.status, "--instructions can have at most 16,000" in refused.err) == (2, True)
+    refused = handloom("--resume", done.conversation, "--instructions", "x")
+    assert (refused.status, "--resume and --instructions cannot be combined" in refused.err) == (2, True)
+
+
+def test_the_bound_of_instructions_is_that_of_the_setting() -> None:
+    (bound,) = AgentSettings.model_fields["instructions"].metadata
+    assert bound.max_length == MAX_INSTRUCTIONS_CHARS

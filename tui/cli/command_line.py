@@ -13,6 +13,10 @@ STATES = ("waits", "finished", "error", "stopped", "running")
 MAX_DAYS = 36_500
 """A century; dates cannot go back for ever."""
 KEEPS_AGENT = "--resume and --agent cannot be combined: a conversation keeps its agent."
+KEEPS_INSTRUCTIONS = "--resume and --instructions cannot be combined. Write the new instructions in a message."
+MAX_INSTRUCTIONS_CHARS = 16_000
+"""As in `core.settings.config`; a test compares them."""
+LONG_INSTRUCTIONS = "--instructions can have at most 16,000 letters. Put the rest into AGENTS.md in the folder."
 
 Commands = Any
 """The result of argparse's `add_subparsers`, which has no public type."""
@@ -43,7 +47,6 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--resume", metavar="ID", help="continue this conversation")
     _trust_option(run)
     run.add_argument("--title", default="", help="title of the conversation")
-    run.add_argument("--instructions", default="", metavar="TEXT", help="instructions for the whole conversation")
     run.add_argument("--max-iterations", type=int, metavar="N", help="stop after this many model calls")
     run.add_argument(
         "--max-budget", type=float, metavar="USD", help="stop when the cost reaches this amount in US dollars"
@@ -70,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
     acp.add_argument("--model", metavar="M", help="model: PROVIDER/NAME, scripted:FILE or demo")
     _runtime(acp)
+    _instructions(acp)
     _trust_option(acp)
     agents = commands.add_parser("agents", help="list the available agents and problems with agent files")
     agents.add_argument("--workspace", metavar="DIR", default=".", help="include the agents of this project")
@@ -309,6 +313,7 @@ def _common(command: argparse.ArgumentParser) -> None:
     )
     _runtime(command)
     command.add_argument("--agent", metavar="NAME", help="agent for a new conversation (see: handloom agents)")
+    _instructions(command)
     command.add_argument(
         "--workspace", metavar="DIR", default=".", help="folder in which the agent works (default: the current folder)"
     )
@@ -317,6 +322,12 @@ def _common(command: argparse.ArgumentParser) -> None:
 
 def _runtime(command: argparse.ArgumentParser) -> None:
     command.add_argument("--runtime", choices=["local", "docker", "remote"], help="where actions run (default: local)")
+
+
+def _instructions(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--instructions", metavar="TEXT", help="instructions for each new conversation, from its first message on"
+    )
 
 
 def _trust_option(command: argparse.ArgumentParser) -> None:

@@ -37,6 +37,8 @@ class StartOptions:
     """The model of new conversations; None lets the start screen ask."""
     agent: str | None = None
     """The agent of new conversations; None leaves it to the settings."""
+    instructions: str | None = None
+    """For new conversations; None leaves them to the settings."""
     resume: str | None = None
     """A conversation's ID; "" and None mean the last one of this workspace, and "" reports if there is none."""
     repository: str = ""
@@ -57,6 +59,11 @@ class StartOptions:
     themes_dir: str | None = None
     """A folder with themes of the user."""
 
+    @property
+    def needs_new_conversation(self) -> bool:
+        """Whether these options can only be followed by a new conversation."""
+        return bool(self.demo or self.repository or self.instructions)
+
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, replay: ReplayStart | None = None) -> Self:
         """For `handloom`, `handloom demo` and `handloom replay`."""
@@ -66,6 +73,7 @@ class StartOptions:
             workspace=str(Path(arguments.workspace).expanduser().absolute()),
             model="demo" if demo else arguments.model,
             agent=arguments.agent,
+            instructions=arguments.instructions,
             resume=arguments.resume,
             repository=arguments.repo or "",
             runtime=arguments.runtime,

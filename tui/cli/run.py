@@ -33,10 +33,9 @@ from core.events import (
     to_json,
 )
 from core.headless import compact_argument, run_task
-from core.memory.library import MAX_INSTRUCTIONS_CHARS
 from core.security.confirmation import TAINT
 from core.settings.config import load
-from tui.cli.command_line import KEEPS_AGENT
+from tui.cli.command_line import KEEPS_AGENT, KEEPS_INSTRUCTIONS, LONG_INSTRUCTIONS, MAX_INSTRUCTIONS_CHARS
 from tui.cli.output import YES, answer_to, can_ask, notice, say
 from tui.runtime_factory import RuntimeFactory
 from tui.terminal_io.sanitizer import sanitize
@@ -101,10 +100,9 @@ async def run(options: argparse.Namespace) -> int:
     if options.resume and options.repo:
         raise UsageError("--resume and --repo cannot be combined: a conversation keeps its repository.")
     if options.resume and options.instructions:
-        raise UsageError("--resume and --instructions cannot be combined. Put the new instructions into the task.")
-    if len(options.instructions) > MAX_INSTRUCTIONS_CHARS:
-        limit = f"{MAX_INSTRUCTIONS_CHARS:,} letters"
-        raise UsageError(f"--instructions can have at most {limit}. Put the rest into AGENTS.md in the folder.")
+        raise UsageError(KEEPS_INSTRUCTIONS)
+    if len(options.instructions or "") > MAX_INSTRUCTIONS_CHARS:
+        raise UsageError(LONG_INSTRUCTIONS)
     if options.resume and options.agent:
         raise UsageError(KEEPS_AGENT)
     home = home_folder(os.environ)
@@ -114,6 +112,7 @@ async def run(options: argparse.Namespace) -> int:
         model=options.model,
         runtime=options.runtime,
         agent__name=options.agent,
+        agent__instructions=options.instructions,
         agent__max_iterations=options.max_iterations,
         agent__max_budget=options.max_budget,
         agent__confirm=options.confirm,
@@ -135,7 +134,6 @@ async def run(options: argparse.Namespace) -> int:
                 title=options.title,
                 repository=options.repo or "",
             )
-        session.memory.instructions = options.instructions.strip()
         session.approval.set_mode(settings.agent.confirm)  # the option is for this task only
         notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":

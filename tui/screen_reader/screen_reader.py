@@ -51,7 +51,7 @@ async def run(options: StartOptions, connect: Callable[[], Awaitable[Conversatio
 
 async def _open(options: StartOptions, manager: ConversationManager) -> AgentSession:
     wanted = options.resume or ""
-    if not wanted and not options.demo and not options.repository:
+    if not wanted and not options.needs_new_conversation:
         here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
         wanted = here[0].id if here else ""
     if wanted:

@@ -22,12 +22,12 @@ DEMO_TASK = _("Show me what you can do.")
 
 
 async def open_first(app: Context) -> None:
-    """Open the last conversation of the workspace folder, or a new one; a repository always gets a new one."""
+    """Open the last conversation of the workspace folder, or a new one: always with a repository or instructions."""
     from core.errors import HandloomError, StoreBusyError
 
     assert app.manager is not None
     wanted = app.options.resume or ""
-    if not wanted and not app.options.demo and not app.options.repository:
+    if not wanted and not app.options.needs_new_conversation:
         here = [c for c in await app.manager.list() if c.workspace == app.options.workspace and not c.parent]
         wanted = here[0].id if here else ""
         if not here and app.options.resume == "":

@@ -293,6 +293,13 @@ async def test_repository_starts_a_new_conversation() -> None:
         assert it.session.info.repository == "/srv/repo.git#main"
 
 
+async def test_instructions_start_a_new_conversation() -> None:
+    manager = ManagerDouble()
+    manager.add()
+    async with running(manager=manager, instructions="Be brief.") as it:
+        assert it.session.info.id == "c1"
+
+
 async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -> None:
     manager = ManagerDouble()
     mine = manager.add(workspace="/work")
