@@ -10,6 +10,8 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
+import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,6 +51,12 @@ class Ended:
         return found[1]
 
 
+def events_in_archive(file: Path) -> list[dict[str, Any]]:
+    """The events of an exported archive."""
+    with zipfile.ZipFile(file) as archive:
+        return [json.loads(line) for line in archive.read("events.jsonl").splitlines()]
+
+
 class Handloom:
     """The program on one home and one workspace."""
 
@@ -86,11 +94,12 @@ class Handloom:
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def export(self, conversation: str) -> list[dict[str, Any]]:
-        """A conversation's events, by `handloom export`."""
-        done = self("export", conversation)
-        assert done.status == 0, done.err
-        events: list[dict[str, Any]] = json.loads(done.out)
-        return events
+        """All events of a conversation, by an archive: the formats for V0 leave out what V0 does not know."""
+        with tempfile.TemporaryDirectory(prefix="handloom-export-") as folder:
+            file = Path(folder) / "archive.zip"
+            done = self("export", conversation, "--format", "archive", "--allow-secrets", "-o", str(file))
+            assert done.status == 0, done.err
+            return events_in_archive(file)
 
     def conversations(self) -> list[dict[str, Any]]:
         """All conversations of this home, the newest first, by `handloom list`."""

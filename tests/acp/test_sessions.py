@@ -105,7 +105,8 @@ class TestATask:
             )
         message = next(e for e in handloom.export(session) if e.get("action") == "message")["args"]
         assert message["content"] == "Look at @src/a b.py and @src/a b.py:3"
-        assert message["image_urls"] == [f"data:image/png;base64,{picture}"]
+        (url,) = message["image_urls"]
+        assert url.startswith(f"blob:image/png;1x1;{len(PIXEL)};")
         assert message["context"].endswith("@src/a b.py:3:\nx = 1\n")
 
 

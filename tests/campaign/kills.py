@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import os
 import random
 import tempfile
@@ -20,7 +19,7 @@ from core.events import envelope_from_dict
 from tests.campaign import stored
 from tests.campaign.trial import Facts, Result, check, nobody_is_left, run_trials, within
 from tests.doubles import FINISH, bash, call, write_script
-from tests.program import Ended, Handloom
+from tests.program import Ended, Handloom, events_in_archive
 from tui.export import cli
 
 PROMISE = "nothing that was printed is lost, nothing runs twice, nothing is left running, and the work goes on"
@@ -112,12 +111,11 @@ def killed(
 
 def exported(handloom: Handloom, conversation: str) -> list[dict[str, Any]]:
     """What `handloom export -o` writes; in this process, because starting another takes most of a trial."""
-    file = handloom.home.parent / "export.json"
+    file = handloom.home.parent / "export.zip"
     os.environ["HANDLOOM_HOME"] = str(handloom.home)
-    wanted = {"format": "trajectory", "mask": False, "allow_secrets": True}
+    wanted = {"format": "archive", "mask": False, "allow_secrets": True}
     asyncio.run(cli.export(argparse.Namespace(id=conversation, output=file, **wanted)))
-    events: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))
-    return events
+    return events_in_archive(file)
 
 
 def check_effects(file: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import FINISH, bash, write_script
-from tests.program import Ended, Handloom
+from tests.program import Ended, Handloom, events_in_archive
 
 WORK = [
     {"text": "I look.", "tool_calls": [bash("echo first; seq 1 50"), bash("echo second")]},
@@ -285,12 +285,12 @@ class TestListAndExport:
         self, worked: tuple[Handloom, Ended], tmp_path: Path
     ) -> None:
         handloom, done = worked
-        file = tmp_path / "session.json"
-        ended = handloom("export", done.conversation, "-o", str(file))
+        file = tmp_path / "session.zip"
+        ended = handloom("export", done.conversation, "--format", "archive", "-o", str(file))
         assert (ended.status, ended.out) == (0, "")
-        assert json.loads(file.read_text("utf-8"))[: len(done.events)] == done.events
+        assert events_in_archive(file)[: len(done.events)] == done.events
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
-        assert os.listdir(tmp_path) == ["session.json"]
+        assert os.listdir(tmp_path) == ["session.zip"]
 
     def test_a_reader_that_leaves_an_export_hears_no_complaint(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
