@@ -10,7 +10,7 @@ import pytest
 
 from core.store.database import VERSION, sqlite3
 from tests.doubles import FINISH, bash, write_script
-from tests.program import HANDLOOM, Ended, Handloom
+from tests.program import HANDLOOM, Ended, Handloom, events_in_archive
 
 
 def refused(done: Ended, *said: str) -> None:
@@ -106,7 +106,7 @@ mkdir -p "$home"; mount -t tmpfs -o size=2m none "$home"
 rm "$home/ballast"
 id=$(sed -n 's/^conversation \([0-9a-f]*\)$/\1/p' "$kept/first.err")
 "$@" run 'go on' --resume "$id" --json >"$kept/again.out" 2>"$kept/again.err"; echo $? >"$kept/again"
-"$@" export "$id" >"$kept/export.json"
+"$@" export "$id" --format archive --allow-secrets -o "$kept/archive.zip"
 """
 
 
@@ -127,7 +127,7 @@ def test_a_disk_that_fills_up_ends_the_run_and_it_goes_on_when_there_is_room(tmp
     assert "The disk is full: free some space, then try again. Nothing that was shown is lost." in first.err
     assert "Traceback" not in first.err
     assert again.status == 0, again.err
-    exported = json.loads((tmp_path / "export.json").read_text())
+    exported = events_in_archive(tmp_path / "archive.zip")
     assert [event["id"] for event in exported] == list(range(len(exported)))
     assert exported[: len(first.events)] == first.events
     for action in (event for event in exported if event.get("action") == "run"):

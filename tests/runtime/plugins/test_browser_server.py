@@ -40,7 +40,7 @@ async def test_isolated_browser_opens_servers_of_its_sandbox(tmp_path: Path) -> 
         server = "import http.server as h; s = h.HTTPServer(('127.0.0.1', 0), h.SimpleHTTPRequestHandler)"
         serve = f"{server}; print(s.server_port, flush=True); s.serve_forever()"
         port = (await run(runtime, f'mkfifo p; python3 -c "{serve}" >p 2>/dev/null & read n <p; echo $n')).content
-        page = await seen(runtime, f"localhost:{port.split()[-1]}")
+        page = await seen(runtime, f"localhost:{port.split()[0]}")  # after it comes the line of the job
         assert "# built here" in page.content
         assert page.screenshot_path is not None
         assert (await run(runtime, f"head -c 4 {page.screenshot_path} | tail -c 3")).content.startswith("PNG")
