@@ -42,11 +42,15 @@ def processes(browser: Browser) -> set[int]:
     return worker_client.worker_processes(worker.pid, worker.folder)
 
 
-def killed(browser: Browser, mark: str) -> None:
+def killed(browser: Browser, mark: str) -> int:
+    """End the browser's processes with this in their command lines, and return how many."""
+    count = 0
     for pid in processes(browser):
         with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
             if mark in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
                 os.kill(pid, signal.SIGKILL)
+                count += 1
+    return count
 
 
 async def test_hanging_page_ends_the_step_at_its_deadline_and_the_worker(browser: Browser, site: Site) -> None:
@@ -64,9 +68,9 @@ async def test_hanging_page_ends_the_step_at_its_deadline_and_the_worker(browser
 
 async def test_crashed_page_is_replaced(browser: Browser, site: Site) -> None:
     await browser.browse(site.url())
-    killed(browser, "--type=renderer")
+    assert killed(browser, "--type=renderer")
     seen = await browser.act("scroll(0, 10)")
-    assert "The page crashed and was closed" in seen.content
+    assert "The page crashed and was closed" in seen.content, seen
     assert seen.url == "about:blank"
     assert "# well" in (await browser.browse(site.url())).content
 
