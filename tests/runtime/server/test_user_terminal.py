@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,24 @@ async def line(turn: Turn, text: bytes, shows: bytes) -> None:
     await turn.sees(shows)
 
 
+PRESSES = 5
+PRESS_S = 2.0
+
+
+async def interrupt(turn: Turn, folder: Path) -> None:
+    """Press ctrl+c, and again where no prompt follows.
+
+    A shell that is about to read when the signal comes takes it with the next key only (once in about 900 times).
+    """
+    after = len(turn.shell.watcher.shown)
+    for _ in range(PRESSES):
+        turn.type(b"\x03")
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PRESS_S):
+                return await turn.sees(prompt(folder), after)
+    pytest.fail(f"no prompt after {PRESSES} interrupts")
+
+
 async def test_the_users_lines_run_in_the_agents_shell(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     await shell.run("X=agent")
@@ -88,8 +107,7 @@ async def test_turn_survives_interrupt_and_suspend_keys(shell: Shell, tmp_path: 
     turn = await take(shell)
     await line(turn, b"bash -c 'echo go; exec sleep 100'", b"go\r\n")
     for _ in range(3):  # a shell that is interrupted drops what was typed ahead, so each time its prompt comes first
-        turn.type(b"\x03")
-        await turn.sees(prompt(tmp_path), after=len(shell.watcher.shown))
+        await interrupt(turn, tmp_path)
     await line(turn, b"bash -c 'echo go2; exec sleep 100'", b"go2\r\n")
     turn.type(b"\x1a")
     await turn.sees(b"Stopped")
