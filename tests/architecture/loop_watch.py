@@ -3,7 +3,8 @@
     python -m tests.architecture.loop_watch MODEL FOLDER
 
 One conversation with much output, and one with a long history that is opened again. Says on standard output, as JSON,
-how many callbacks there were, and which took the most CPU time of the loop's thread.
+how many callbacks there were, which took the most CPU time of the loop's thread, and what the yardstick's loop took
+around them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from pathlib import Path
 from core.events import CmdOutputObservation, CmdRunAction, EventSource, MessageAction, SystemMessageAction
 from core.store.event_store import EventStore
 from core.store.writer import Draft
+from tests.yardstick import loop_s
 from tui.__main__ import connect
 from tui.cli.options import StartOptions
 
@@ -105,11 +107,13 @@ def main() -> None:
     os.environ.update(HANDLOOM_HOME=str(home), HANDLOOM__AGENT__CONFIRM="never")
     long = asyncio.run(long_history(home, str(workspace), model))
     gc.disable()  # a collection falls on whichever callback is next, and would hide whose work is too much
-    watch = Watch()
+    watch, loops_s = Watch(), [loop_s() for _ in range(3)]
     with watch.watching():
         ends = asyncio.run(sessions(StartOptions(workspace=str(workspace), model=model), long))
+    loops_s += [loop_s() for _ in range(3)]
     slowest = [(name, ms) for ms, _, name in sorted(watch.slowest, reverse=True)]
-    print(json.dumps({"ends": ends, "callbacks": watch.callbacks, "slowest": slowest}))
+    report = {"ends": ends, "callbacks": watch.callbacks, "slowest": slowest, "loop_ms": max(loops_s) * 1000}
+    print(json.dumps(report))
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ from tests.doubles import FINISH, bash, call, write_script
 pytestmark = pytest.mark.alone
 
 LIMIT_MS = 50.0
+LIMIT_LOOPS = 8.0
+"""Of the yardstick's: 50 ms where one takes 6 ms. The greater of both counts, because a slow machine takes longer."""
 
 
 def coroutine_of_core(body: str) -> Any:
@@ -74,10 +76,11 @@ def test_no_turn_of_the_loop_takes_more_than_50_ms_of_work(tmp_path: Path) -> No
         report = watched_sessions(folder)
         assert report["ends"] == ["finished", "finished", "error"]  # the long one has used up the script
         assert report["callbacks"] > 500
-        slow = [(name, round(ms)) for name, ms in report["slowest"] if ms > LIMIT_MS]
+        limit_ms = max(LIMIT_MS, LIMIT_LOOPS * report["loop_ms"])
+        slow = [(name, round(ms)) for name, ms in report["slowest"] if ms > limit_ms]
         if not slow:
             return
-    pytest.fail(f"callbacks of more than {LIMIT_MS} ms: {slow}")
+    pytest.fail(f"callbacks of more than {limit_ms:.0f} ms: {slow}")
 
 
 def watched_sessions(folder: Path) -> dict[str, Any]:
