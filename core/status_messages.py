@@ -32,6 +32,11 @@ _PLACE = re.compile(r"\\\{(\w+)\\\}")
 _PATTERNS = tuple((form, re.compile(_PLACE.sub(r"(?P<\1>.+?)", re.escape(form)), re.DOTALL)) for form in FORMS)
 
 
+def is_rate_limit(id: str, message: str) -> bool:
+    """Whether this status says that a model call waits, because the provider asks for fewer requests."""
+    return id == RETRY_STATUS and message.endswith(SLOW_DOWN)
+
+
 def translated(text: str, look_up: Callable[[str], str]) -> str:
     """Translate a status message. `look_up` translates a template or a word. Any other text stays unchanged."""
     for form, pattern in _PATTERNS:

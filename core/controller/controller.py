@@ -26,18 +26,22 @@ from core.events import (
     Action,
     ActionConfirmationStatus,
     ActionSecurityRisk,
+    AgentState,
+    ChangeAgentStateAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
+    Frame,
     Judged,
     LLMMetrics,
     Observation,
     Status,
     ToolCallMetadata,
 )
-from core.protocols import Agent, Spawn
+from core.protocols import Agent, FrameSink, Spawn
 from core.security.confirmation import Judgement, Verdict
+from core.status_messages import is_rate_limit
 from core.store.writer import Draft, Spent
 from core.stream import EventStream, EventStreamSubscriber, Frames
 
@@ -203,7 +207,7 @@ class AgentController:
                 await self._append([_failed_call(LIMIT_PREFIX + limit.name.upper(), limit.text, cause)])
                 return
             history = await self.history.until(next_id)
-            events = await self._agent().step(history, before, self.frames.publish)
+            events = await self._agent().step(history, before, self._watched(cause))
             drafts = [Draft(await self._judged(event), EventSource.AGENT, cause) for event in events]
             _check_answer(events)
             drafts[0] = replace(drafts[0], spent=_spent(before, events[0], time.monotonic() - started_at))
@@ -214,6 +218,22 @@ class AgentController:
             text = f"There was an unexpected error while running the agent: {type(error).__name__}: {error}."
             drafts = [_failed_call(MODEL_PREFIX + "FAILED", text, cause)]
         await self._append(drafts)
+
+    def _watched(self, cause: int) -> FrameSink:
+        """Publish the frames of a call, and append when it begins and ends to wait for the provider's rate limit."""
+        state = AgentState.RUNNING
+
+        def publish(frame: Frame) -> None:
+            nonlocal state
+            self.frames.publish(frame)
+            waits = isinstance(frame, Status) and is_rate_limit(frame.id, frame.message)
+            now = AgentState.RATE_LIMITED if waits else AgentState.RUNNING
+            if now is not state:
+                state = now
+                change = Draft(ChangeAgentStateAction(agent_state=now), EventSource.ENVIRONMENT, cause)
+                self._spawn(self._append([change]))
+
+        return publish
 
     async def _judged(self, event: Event) -> Event:
         """The action, marked with its rule if it needs approval or is refused."""

@@ -212,7 +212,7 @@ def _decide_plan(s: State, env: Envelope, plan: PlanAction) -> State:
 
 def _fail_model_call(s: State, error: ErrorObservation) -> State:
     """A model call that failed, or was not made because of a daily limit."""
-    s = replace(s, asked=None, resting_state=None)
+    s = replace(_after_rate_limit(s), asked=None, resting_state=None)
     if error.error_id == CONTEXT_WINDOW and not s.condensed and s.agent_state is AgentState.RUNNING:
         return replace(s, condensing=True)
     if error.error_id.startswith(LIMIT_PREFIX):
@@ -271,7 +271,7 @@ def _agent_event(s: State, env: Envelope) -> State:
     before = s.metrics.accumulated_cost or 0.0
     s = replace(s, metrics=_total_metrics(s.metrics, event.llm_metrics), **count_event(s, event))
     if s.asked is not None and env.cause == s.asked:
-        metadata = event.tool_call_metadata
+        s, metadata = _after_rate_limit(s), event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
         s = replace(s, asked=None, answer=env.cause, answer_left=total, ending=s.resting_state, resting_state=None)
         if isinstance(event, CondensationAction):
@@ -319,7 +319,11 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
                     s, agent_state=AgentState.STOPPED, reason=action.thought, asked=None, ending=None, halt=None
                 )
                 return _drop(s)
-        case AgentState.PAUSED if s.agent_state is AgentState.RUNNING:
+        case AgentState.RATE_LIMITED if s.agent_state is AgentState.RUNNING and env.cause == s.asked is not None:
+            return replace(s, agent_state=AgentState.RATE_LIMITED)
+        case AgentState.RUNNING if env.source is EventSource.ENVIRONMENT:
+            return _after_rate_limit(s) if env.cause == s.asked else s
+        case AgentState.PAUSED if s.agent_state in (AgentState.RUNNING, AgentState.RATE_LIMITED):
             return replace(s, agent_state=AgentState.PAUSED, reason=action.thought)
         case AgentState.RUNNING if s.agent_state in _RESUMABLE or (s.unread and not s.is_busy):
             if s.halt is not None and s.halt.kind is HaltKind.LIMIT:
@@ -334,6 +338,10 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
             rejected = s.awaiting if env.cause is None else env.cause
             return _reject(s, rejected, action.thought) if any(p.held and p.id == rejected for p in s.queue) else s
     return s
+
+
+def _after_rate_limit(s: State) -> State:
+    return replace(s, agent_state=AgentState.RUNNING) if s.agent_state is AgentState.RATE_LIMITED else s
 
 
 def _reject(s: State, rejected: int, reason: str) -> State:

@@ -281,7 +281,7 @@ class ConversationManager:
     async def others_at_work(self, session: AgentSession) -> Sequence[str]:
         """The titles of other conversations that work in the same folder, in any process. Foreign text."""
         own_ids = {session.id, *(child.id for child in session.delegates)}
-        running = frozenset({AgentState.RUNNING.value})
+        running = frozenset({AgentState.RUNNING.value, AgentState.RATE_LIMITED.value})
         where = ConversationFilter(workspace=session.info.workspace, states=running, parents=True)
         found = await self.store.conversations(where=where)
         return [other.title or other.first_line for other in found if other.id not in own_ids]

@@ -22,7 +22,13 @@ CAME_BACK = "STATUS$CAME_BACK"
 MAX_LINES = 100
 """Lines in one event; the rest is reported with the next one."""
 MORE = "and {n} more, which are listed by /sandbox"
-_WORKING_STATES = (AgentState.RUNNING, AgentState.LOADING, AgentState.USER_CONFIRMED, AgentState.USER_REJECTED)
+_WORKING_STATES = (
+    AgentState.RUNNING,
+    AgentState.RATE_LIMITED,
+    AgentState.LOADING,
+    AgentState.USER_CONFIRMED,
+    AgentState.USER_REJECTED,
+)
 INTRODUCTION = (
     "The workspace contains something that the sandbox could write and that your own programs would execute, outside "
     "of the sandbox and with your permissions:"

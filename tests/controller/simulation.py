@@ -10,6 +10,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -239,6 +240,11 @@ class World:
             else:
                 self.append(self._call(index == count - 1, metadata, metrics), AGENT, cause)
 
+    def model_waits(self, cause: int) -> None:
+        """The provider's rate limit: a wait begins, or ends."""
+        now = self.rng.choice([AgentState.RATE_LIMITED, AgentState.RUNNING])
+        self.append(ChangeAgentStateAction(agent_state=now), ENVIRONMENT, cause)
+
     def _call(self, last: bool, metadata: ToolCallMetadata, metrics: LLMMetrics) -> Event:
         dice = self.rng.random()
         if dice < 0.12:
@@ -403,6 +409,8 @@ class World:
             found += [self.controller_sees_one] * 6
         found += [lambda k=k: self.agent_answers(k) for k in self.thinking] * 3
         found += [lambda k=k: self.runtime_answers(k) for k in self.acting] * 3
+        if user:
+            found += [partial(self.model_waits, k) for k in self.thinking]
         if self.recalling:
             found += [self.memory_answers] * 3
         if self.state.undoing is not None:
@@ -449,6 +457,9 @@ class World:
         if s.agent_state is AgentState.RUNNING and not self.inbox:
             outstanding = s.is_busy or s.owed or s.condensing
             check(bool(outstanding), "RUNNING with nothing outstanding")
+        if s.agent_state is AgentState.RATE_LIMITED:
+            self.reached.add("rate limited")
+            check(s.asked is not None, "waits for the rate limit of no call")
         if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION:
             check(any(pending.held for pending in s.queue), "asks for a confirmation of nothing")
         for pending in s.queue:

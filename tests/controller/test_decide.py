@@ -756,3 +756,51 @@ def test_environment_command_is_answered_after_a_crash() -> None:
     assert effect.cause == action
     talk.add(CmdOutputObservation(command="git clone"), ENVIRONMENT, action)
     assert talk.state.side_actions == frozenset()
+
+
+# -- the provider's rate limit ---------------------------------------------------------------------------------------
+
+
+def waits(talk: Talk, state: AgentState = AgentState.RATE_LIMITED, cause: int | None = None) -> list[Effect]:
+    """The model call begins or ends to wait."""
+    asked = talk.state.asked if cause is None else cause
+    return talk.add(ChangeAgentStateAction(agent_state=state), ENVIRONMENT, asked)
+
+
+def test_wait_for_rate_limit_is_a_state_until_the_answer_arrives() -> None:
+    talk = Talk()
+    talk.user_says()
+    assert Emit(AgentStateChangedObservation(agent_state=AgentState.RATE_LIMITED), ENVIRONMENT, None) in waits(talk)
+    assert not talk.state.is_settled
+    waits(talk, AgentState.RUNNING)
+    assert talk.state.agent_state is AgentState.RUNNING
+    waits(talk)
+    talk.agent_runs("ls")
+    assert talk.state.agent_state is AgentState.RUNNING
+    assert talk.state.running
+
+
+def test_wait_of_an_earlier_call_changes_nothing() -> None:
+    talk = Talk()
+    asked = talk.user_says()
+    talk.agent_runs("ls")
+    waits(talk, cause=asked)
+    assert talk.state.agent_state is AgentState.RUNNING
+
+
+def test_end_of_a_wait_does_not_resume_a_paused_or_stopped_agent() -> None:
+    for wish in (AgentState.PAUSED, AgentState.STOPPED):
+        talk = Talk()
+        asked = talk.user_says()
+        waits(talk)
+        talk.wish(wish)
+        waits(talk, AgentState.RUNNING, asked)
+        assert talk.state.agent_state is wish
+
+
+def test_call_that_fails_after_a_wait_is_an_error() -> None:
+    talk = Talk()
+    asked = talk.user_says()
+    waits(talk)
+    talk.add(ErrorObservation(content="no", error_id="LLM$RATE_LIMIT"), ENVIRONMENT, asked)
+    assert (talk.state.agent_state, talk.state.halt) == (AgentState.ERROR, Halt(HaltKind.MODEL, "rate_limit"))

@@ -50,6 +50,7 @@ EVERYTHING = {
     "denied",
     "agreed to ahead",
     "denied one of several",
+    "rate limited",
 }
 """What stands in the way of some of them and what is undone, so that it is known to have been tried."""
 
@@ -221,6 +222,13 @@ def carries_out_what_stands_behind_a_denied_one(s: State, env: Envelope) -> Stat
     return after
 
 
+def waits_on_after_the_answer(s: State, env: Envelope) -> State:
+    after = decide.evolve(s, env)
+    is_answered = s.agent_state is AgentState.RATE_LIMITED and s.asked is not None and after.asked is None
+    is_running = is_answered and after.agent_state is AgentState.RUNNING
+    return replace(after, agent_state=AgentState.RATE_LIMITED) if is_running else after
+
+
 def undoes_what_failed(s: State, env: Envelope) -> State:
     if isinstance(env.event, UndoObservation):
         env = replace(env, event=UndoObservation(done=True))
@@ -261,6 +269,7 @@ RARE: dict[Callable[[State, Envelope], State], int] = {keeps_an_approval_that_wa
         takes_one_yes_for_another,
         carries_out_what_stands_behind_a_denied_one,
         undoes_what_failed,
+        waits_on_after_the_answer,
     ],
 )
 def test_mutation_of_evolve_is_caught(mutation: Callable[[State, Envelope], State]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.journeys.terminal import Terminal
-from tests.openai_server import KEY
+from tests.openai_server import KEY, OpenAIServer, answers, fails
 from tests.program import NO_ISOLATION, Handloom
 
 MODEL = "openai/gpt-4o-mini"
@@ -65,6 +66,17 @@ def test_a_key_that_is_not_accepted_is_status_1_and_says_what_to_do(endpoint: Ha
     assert done.status == 1
     assert "401" in done.err or "not accepted" in done.err
     assert "sk-wrong-wrong-wrong" not in done.out + done.err
+
+
+async def test_rate_limit_is_a_state_of_the_agent_until_the_provider_answers(tmp_path: Path) -> None:
+    async with OpenAIServer() as server:
+        finish = answers("All is done.", [("finish", '{"message": "done"}')])
+        server.then(fails(429, headers={"Retry-After": "0.2"}), finish)
+        program = Handloom(tmp_path, OPENAI_BASE_URL=server.base_url, OPENAI_API_KEY=KEY)
+        done = await asyncio.to_thread(program, "run", "x", "--model", MODEL, "--json")
+    assert done.status == 0, done.err
+    states = [e["extras"]["agent_state"] for e in done.events if e.get("observation") == "agent_state_changed"]
+    assert states == ["awaiting_user_input", "running", "rate_limited", "running", "finished"]
 
 
 @pytest.mark.tmux

@@ -91,7 +91,6 @@ STATE_NOTES = {
     AgentState.STOPPED: _("Interrupted"),
     AgentState.PAUSED: _("Paused"),
     AgentState.ERROR: _("Stopped after an error"),
-    AgentState.RATE_LIMITED: _("Waiting for the model's rate limit"),
     AgentState.FINISHED: _("Finished"),
     AgentState.REJECTED: _("The agent declined the task"),
 }

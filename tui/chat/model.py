@@ -455,8 +455,7 @@ class ChatModel(PaneModel):
     def _state_note(self, state: AgentState, reason: str) -> None:
         if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
             self._say(self._answer.open.text)  # keep what was said until then
-        if state is not AgentState.RATE_LIMITED:
-            self._drop_stream()
+        self._drop_stream()
         mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
         text = clean(reason).strip()
         if self.blocks and text and text.startswith(self.blocks[-1].title) and self.blocks[-1].kind is Kind.ERROR:
