@@ -45,6 +45,7 @@ from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.edit_history import DiskHistory
 from runtime.server.file_actions import Files
+from runtime.server.file_viewer import FileViewer
 from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import ProxyForwarder
@@ -57,6 +58,8 @@ KEEPALIVE_S = 75.0
 SHUTDOWN_S = 0.2
 """For requests in progress: what they wait for is killed first."""
 OWNER_FOLDER_CHARS = 32
+BROWSER = "browser"
+"""The plugin that can show files."""
 END_WITHIN_S = 2
 """After this the kernel ends a server that could not end itself."""
 
@@ -148,8 +151,9 @@ async def _serve(
         access_log=None,
     )
     accepting: asyncio.Server | None = None
+    viewer = FileViewer(options.root if BROWSER in plugins.plugins else ())
     try:
-        await asyncio.gather(bash.start(), outputs.remove_abandoned())
+        await asyncio.gather(bash.start(), outputs.remove_abandoned(), viewer.start())
         await runner.setup()
         accepting = await accept(listener, guard, runner, options.tls)
         idle_timeout.start(ended.set)
@@ -168,7 +172,7 @@ async def _serve(
         processes.kill_descendants(os.getpid())  # first, so that nothing below waits for these processes
         await bash.aclose()
         await shortage.aclose()
-        await asyncio.gather(outputs.aclose(), plugins.aclose())
+        await asyncio.gather(outputs.aclose(), plugins.aclose(), viewer.aclose())
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
         if forwarder:

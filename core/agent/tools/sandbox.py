@@ -112,9 +112,10 @@ BROWSER = Tool(
     description=(
         "Open web pages and act on them in a real browser. The answer has the page's address, its accessibility tree "
         "and what went wrong; the number in brackets before an element, such as [a12], is its bid. Pages that you "
-        "serve in this sandbox are at http://localhost:PORT; for the text of a page on the internet curl is often "
-        "enough. Bids change with the page: act on those of the latest answer. Several calls can stand in one code, a "
-        "line each; after one that fails the rest is not done. The functions:\n" + _FUNCTIONS
+        "serve in this sandbox are at http://localhost:PORT. To see a picture or a PDF file, open ADDRESS/view?path= "
+        "with its absolute path; ADDRESS is in /tmp/oh-server-url. For the text of a page on the internet curl is "
+        "often enough. Bids change with the page: act on those of the latest answer. Several calls can stand in one "
+        "code, a line each; after one that fails the rest is not done. The functions:\n" + _FUNCTIONS
     ),
     parameters={
         "code": {

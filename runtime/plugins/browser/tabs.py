@@ -28,6 +28,7 @@ ALIVE_S = 2.0
 """Chromium's main process is never as busy as its pages."""
 LOADED_WITHIN_MS = 3_000
 """BrowserGym's timeout for loading pages after a step."""
+PDF_DRAWN_S = 2.0
 ABORTED = "net::ERR_ABORTED"
 ANY_ADDRESS = "http://localhost/"
 DOWNLOAD_BEGINS_S = 0.5
@@ -163,6 +164,11 @@ class Tabs:
             await self._until(lambda: bool(self.downloads), DOWNLOAD_BEGINS_S)
         with suppress(Error):
             await self._active.wait_for_load_state("domcontentloaded", timeout=LOADED_WITHIN_MS)
+
+    async def pdf_drawn(self) -> None:
+        """Wait for Chromium's PDF viewer, which does not say when it has drawn the page."""
+        if self._active.url.lower().endswith(".pdf"):
+            await asyncio.sleep(PDF_DRAWN_S)
 
     async def _until(self, is_so: Callable[[], bool], within_s: float = LOADED_WITHIN_MS / 1000) -> None:
         """Wait until `is_so` holds or the time is over; checked at each navigation and download event."""

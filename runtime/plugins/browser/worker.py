@@ -225,6 +225,7 @@ class Worker:
         if "Timeout" not in error and (error or request["trigger"] != "browse"):
             with suppress(HangError):  # the observation of the page reports it
                 await self._tabs.settle()
+        await self._tabs.pdf_drawn()
         return error
 
     async def _observe(self, request: Message, error: str, messages: list[str], patience_s: float) -> Message:

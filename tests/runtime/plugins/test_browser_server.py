@@ -48,6 +48,36 @@ async def test_isolated_browser_opens_servers_of_its_sandbox(tmp_path: Path) -> 
         assert outside.last_browser_action_error == "example.org was not found"
 
 
+PDF = """%PDF-1.1
+1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj
+2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj
+3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R>>endobj
+4 0 obj<</Length 27>>stream
+1 0 0 rg 0 0 612 792 re f
+endstream endobj
+trailer<</Root 1 0 R>>
+"""
+"""A page that is red."""
+
+
+@pytest.mark.bubblewrap
+async def test_isolated_browser_shows_pictures_and_pdf_files_of_its_sandbox(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "a.pdf").write_text(PDF)
+    Image.new("RGB", (400, 300), "red").save(workspace / "b.png")
+    own(workspace)
+    async with isolated(workspace, options=PLUGIN) as runtime:
+        address = (await run(runtime, "cat /tmp/oh-server-url")).content.split()[0]
+        for name in ("a.pdf", "b.png"):
+            page = await seen(runtime, f"{address}/view?path={workspace}/{name}")
+            assert not page.error, page.content
+            await run(runtime, f"cp {page.screenshot_path} {workspace}/{name}.shot")
+            shown = Image.open(workspace / f"{name}.shot").convert("RGB")
+            red = sum(count for count, (r, g, b) in shown.getcolors(10**7) or [] if r > 200 > 100 > g + b)
+            assert red > 50_000, name
+
+
 class TestStream:
     async def test_screenshots_are_sent_while_watched(self, tmp_path: Path) -> None:
         async with Site().served() as site:
