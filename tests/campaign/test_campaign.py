@@ -290,6 +290,7 @@ class TestKeystrokes:
         result = keystrokes.run_cases(keystrokes.cases(2, seed, at_once=2, painted=True), seed)
         holds(result, 2 * len(keystrokes.EVERY))
 
+    @pytest.mark.timeout(600)
     def test_every_kind_of_question_can_be_answered_without_painting_the_screen(self, seed: int) -> None:
         wanted = {f"answers to {kind}" for kind in keystrokes.EVERY}
         for more in range(5):  # twenty random strings need not contain an answer

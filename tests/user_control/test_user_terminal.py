@@ -81,9 +81,10 @@ async def test_terminal_session_is_stored_once_and_read_by_the_model(tmp_path: P
 
 
 async def test_agent_waits_for_the_terminal_and_reads_what_happened(tmp_path: Path) -> None:
-    ticking = bash("while :; do echo ti''ck; sleep 0.1; done")
+    # One process: bash would go on with a loop if the interrupt came while a command of it ended.
+    waiting = bash("bash -c \"echo ti''ck; exec sleep 1000\"")
     async with conversation(
-        tmp_path, [{"tool_calls": [ticking]}, {"tool_calls": [bash("echo mine")]}, FINISH]
+        tmp_path, [{"tool_calls": [waiting]}, {"tool_calls": [bash("echo mine")]}, FINISH]
     ) as session:
         seen = Seen(session)
         await session.send("go")

@@ -241,10 +241,10 @@ class EventsView(RowFinder, can_focus=True):
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Load the previous page when the reader scrolls to the first row."""
         super().watch_scroll_y(old_value, new_value)
-        if new_value < old_value:
+        if new_value >= self.max_scroll_y:  # also when a taller view has scrolled it back
+            self.following = self.following or (self._model is not None and self.cursor >= len(self._rows) - 1)
+        elif new_value < old_value:
             self.following = False
-        elif new_value >= self.max_scroll_y and self._model and self.cursor >= len(self._rows) - 1:
-            self.following = True
         self._request_older()
 
     def action_move(self, rows: int) -> None:

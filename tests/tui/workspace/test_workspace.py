@@ -165,6 +165,19 @@ async def test_ctrl_l_goes_to_the_live_end(it: Running) -> None:
     await until(it.pilot, lambda: it.app.workspace.events_view.following)
 
 
+async def test_taller_screen_still_follows_the_live_end(it: Running) -> None:
+    for n in range(60):
+        await it.session.say(f"line {n}")
+    await it.settle()
+    await it.press("f3", "end")
+    view = it.app.workspace.events_view
+    assert view.following
+    for height in (50, 24, 60):
+        await it.pilot.resize_terminal(100, height)
+        await it.settle()
+        assert view.following, height
+
+
 # -- palette, leader, help ---------------------------------------------------------------------------------------------
 
 
