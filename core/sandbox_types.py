@@ -48,6 +48,8 @@ class SandboxUsage:
     """The limits of the sandbox, as text for the user."""
     oom_kills: int = 0
     """Processes that the kernel killed for lack of memory, as far as the sandbox can tell."""
+    memory_history: tuple[tuple[float, int], ...] = ()
+    """How many seconds ago which bytes of memory were used, oldest first; only while commands ran."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,6 +189,10 @@ def jobs_of(listed: Any) -> list[Job]:
         raise ProtocolError(f"the list of jobs is incomplete: {error!r}") from error
 
 
+MAX_HISTORY = 10_000
+"""Samples of memory that are read from a server."""
+
+
 def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
     """Parse the answer to `GET /server_info`. Raises ProtocolError."""
     try:
@@ -201,6 +205,7 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
             uptime_s=float(info["uptime"]),
             limits=limits,
             oom_kills=int(used.get("oom_kills", 0)),
+            memory_history=tuple((float(ago), int(size)) for ago, size in used.get("memory_history", ())[:MAX_HISTORY]),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"the server's information is incomplete: {error!r}") from error

@@ -59,6 +59,11 @@ class ActionExecutor:
         return time.monotonic() - self._started_at
 
     @property
+    def memory_history(self) -> list[tuple[float, int]]:
+        """The memory while commands ran, as in `ShortageWatch.memory_history`."""
+        return self._shortage.memory_history() if self._shortage is not None else []
+
+    @property
     def idle_s(self) -> float:
         """Seconds since the last action began or ended."""
         return time.monotonic() - self._last_used_at

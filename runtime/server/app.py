@@ -126,7 +126,7 @@ class ActionServer:
                 "uptime": uptime_s,
                 "idle_time": self._executor.idle_s,
                 "resources": server_usage(self._working_dir, uptime_s),
-                "sandbox": sandbox_usage(),
+                "sandbox": {**sandbox_usage(), "memory_history": self._executor.memory_history},
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
                 **({"web_hosts": self._web_hosts} if self._web_hosts else {}),
@@ -200,13 +200,12 @@ def server_usage(working_dir: str, uptime_s: float) -> dict[str, Any]:
 def sandbox_usage() -> dict[str, Any]:
     """Return processes, memory in bytes, CPU seconds and OOM kills of the server and its descendants."""
     pids = {os.getpid(), *processes.descendants(os.getpid())}
-    memory, cpu_s = 0, 0.0
+    cpu_s = 0.0
     for pid in pids:
         with contextlib.suppress(OSError, IndexError, ValueError):
-            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
             ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]  # includes ended children
             cpu_s += sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
-    usage = {"processes": len(pids), "memory": memory, "cpu_seconds": round(cpu_s, 2)}
+    usage = {"processes": len(pids), "memory": processes.memory_bytes(pids), "cpu_seconds": round(cpu_s, 2)}
     return {**usage, "oom_kills": cgroups.own_kills()}
 
 

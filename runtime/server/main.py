@@ -51,7 +51,7 @@ from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import ProxyForwarder
 from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
 from runtime.server.shell import Environment, ShellError
-from runtime.server.shortage_watch import ShortageWatch
+from runtime.server.shortage_watch import MEMORY_MONITOR, ShortageWatch, memory_interval_s
 
 KEEPALIVE_S = 75.0
 """Longer than clients keep an idle connection (aiohttp: 15 s), so that none sends into one that was just closed."""
@@ -131,7 +131,7 @@ async def _serve(
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
     context = PluginContext(working_dir, private, lambda: bash.cwd, environment, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, context)
-    shortage = ShortageWatch(working_dir, options.min_free)
+    shortage = ShortageWatch(working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")))
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     routes = [*TerminalRoutes(bash).table, *plugins.routes]
 

@@ -61,6 +61,15 @@ def commands_below(root: int) -> set[int]:
     return descendants(root).difference(_awaited, *(find() for find in own_processes))
 
 
+def memory_bytes(pids: Iterable[int]) -> int:
+    """Return the resident memory of processes together; those that have ended count nothing."""
+    memory = 0
+    for pid in pids:
+        with suppress(OSError, IndexError, ValueError):
+            memory += int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return memory
+
+
 def awaited() -> set[int]:
     """Return the child processes awaited here: shells and kernels."""
     return set(_awaited)

@@ -1,10 +1,10 @@
-"""Watches memory, processes and disk while actions run.
+"""Watches memory, processes and disk while actions run, and records the memory that the sandbox uses.
 
 The kernel kills a process if memory runs out, and this module reports it. If no process can be started any more, every
 command would wait for ever, so what was left running is ended: before an action, while one runs, and after one that
 took long or was interrupted. A workspace mounted from the host has no size limit, so when the free space of its disk
 falls below the reserve, running commands are ended. Both are polled, because no system notifies of either; the timer
-stops while only our own processes run.
+stops while only our own processes run. V0's variable `RUNTIME_MEMORY_MONITOR` is the interval of the record in seconds.
 
 Invariant: what was ended is reported once, with the next observation.
 """
@@ -13,10 +13,12 @@ from __future__ import annotations
 
 import _thread
 import asyncio
+import math
 import os
 import resource
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -40,15 +42,30 @@ CROWDED_POLLS = 12
 A shell that waits for room retries after 1, 3, 7 and 15 s.
 """
 STACK_BYTES = 64 * 1024
+MEMORY_MONITOR = "RUNTIME_MEMORY_MONITOR"
+MEMORY_INTERVAL_S = 5.0
+MEMORY_SAMPLES = 720
+"""An hour of commands, at the default interval."""
 MIN_FREE_FILES = 10_000
 MIN_FREE_FILES_SHARE = 50
 """Small file systems have few files; there the reserve is this fraction."""
 
 
+def memory_interval_s(text: str) -> float:
+    """Return the interval that `RUNTIME_MEMORY_MONITOR` sets, at least POLL_S; the default if it is no number."""
+    try:
+        seconds = float(text)
+    except ValueError:
+        return MEMORY_INTERVAL_S
+    return max(seconds, POLL_S) if 0 < seconds < math.inf else MEMORY_INTERVAL_S
+
+
 class ShortageWatch:
     """Watches while actions run. `reserve_bytes` stay free on the disk of `folder`; None sets no reserve."""
 
-    def __init__(self, folder: str, reserve_bytes: int | None = None) -> None:
+    def __init__(
+        self, folder: str, reserve_bytes: int | None = None, memory_interval_s: float = MEMORY_INTERVAL_S
+    ) -> None:
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # even if it is renamed
         least_files = min(MIN_FREE_FILES, os.statvfs(folder).f_files // MIN_FREE_FILES_SHARE)
         self._bytes = _Reserve(reserve_bytes or 0)
@@ -58,6 +75,13 @@ class ShortageWatch:
         self._running_actions = 0
         self._watch: asyncio.Task[None] | None = None
         self._report = ""
+        self._memory_interval_s = memory_interval_s
+        self._memory = deque[tuple[float, int]](maxlen=MEMORY_SAMPLES)
+
+    def memory_history(self) -> list[tuple[float, int]]:
+        """Return how many seconds ago which bytes of memory were used, oldest first; only while commands ran."""
+        now = time.monotonic()
+        return [(round(now - at, 1), used) for at, used in self._memory]
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -108,11 +132,18 @@ class ShortageWatch:
         while quiet < QUIET_POLLS:
             await asyncio.sleep(POLL_S)
             quiet = 0 if self._running_actions or processes.commands_below(os.getpid()) else quiet + 1
+            self._record_memory()
             self._check_reserve()
             crowded = 0 if _can_start(1) else crowded + 1
             if crowded == CROWDED_POLLS:
                 crowded = 0
                 self._make_room(1)
+
+    def _record_memory(self) -> None:
+        now = time.monotonic()
+        if not self._memory or now - self._memory[-1][0] >= self._memory_interval_s:
+            pids = {os.getpid(), *processes.descendants(os.getpid())}
+            self._memory.append((now, processes.memory_bytes(pids)))
 
     def _check_reserve(self) -> None:
         free_bytes, free_files = self._free()

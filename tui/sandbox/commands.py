@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from textual.content import Content
@@ -37,6 +38,8 @@ JOB_STATES = {
 }
 """As the sandbox tells them, in words."""
 MB = 1024 * 1024
+BARS = "▁▂▃▄▅▆▇█"
+CHART_COLUMNS = 60
 
 
 def sandbox_text(
@@ -79,7 +82,24 @@ def _used(usage: SandboxUsage) -> list[str]:
         free=f"{usage.disk_free_bytes / MB:,.0f}",
     )
     limits = _("Limits: {limits}.").format(limits="; ".join(usage.limits))
-    return [text, limits if usage.limits else _("Limits: none.")]
+    return [text, *_memory_chart(usage), limits if usage.limits else _("Limits: none.")]
+
+
+def _memory_chart(usage: SandboxUsage) -> list[str]:
+    """The memory while commands ran, as one line of bars between 0 and the maximum; empty without two samples."""
+    samples = [used for _ago, used in usage.memory_history]
+    if len(samples) < 2:
+        return []
+    columns = min(len(samples), CHART_COLUMNS)
+    bounds = [column * len(samples) // columns for column in range(columns + 1)]
+    heights = [max(samples[begin:end]) for begin, end in pairwise(bounds)]
+    most = max(heights)
+    bars = "".join(BARS[used * (len(BARS) - 1) // max(most, 1)] for used in heights)
+    text = _("Memory while commands ran, in the last {minutes} min; at most {memory} MB:").format(
+        minutes=f"{usage.memory_history[0][0] / 60:,.0f}" if usage.memory_history[0][0] >= 60 else "<1",
+        memory=f"{most / MB:,.0f}",
+    )
+    return [f"{text}\n{bars}"]
 
 
 def job_lines(jobs: Sequence[Job]) -> list[tuple[str, str]]:

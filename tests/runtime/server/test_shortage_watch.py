@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shortage_watch
-from runtime.server.shortage_watch import ShortageWatch, _Reserve
+from runtime.server.shortage_watch import ShortageWatch, _Reserve, memory_interval_s
 from tests.program import ROOT
 
 
@@ -62,6 +62,30 @@ async def test_room_is_made_after_twelve_checks_in_a_row_without_any(
                 await asyncio.sleep(0)
     await shortage.aclose()
     assert made == [1] * rooms_made
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("", 5), ("true", 5), ("2.5", 2.5), ("0.1", 0.5), ("0", 5), ("-1", 5), ("inf", 5), ("nan", 5)]
+)
+def test_interval_of_the_memory_record(text: str, seconds: float) -> None:
+    assert memory_interval_s(text) == seconds
+
+
+async def test_memory_is_recorded_while_an_action_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shortage_watch, "POLL_S", 0.01)
+    shortage = ShortageWatch(str(tmp_path), memory_interval_s=0.02)
+    with shortage.watched():
+        async with asyncio.timeout(30):
+            while len(shortage.memory_history()) < 2:
+                await asyncio.sleep(0.01)
+            ballast = b"x" * (64 * 1024**2)
+            before = len(shortage.memory_history())
+            while len(shortage.memory_history()) < before + 2:
+                await asyncio.sleep(0.01)
+    (first_ago, first), *_, (last_ago, last) = shortage.memory_history()
+    assert first_ago >= last_ago >= 0
+    assert last - first > len(ballast) // 2
+    await shortage.aclose()
 
 
 SCRIPTED = """

@@ -593,6 +593,21 @@ async def test_sandbox_dialog_shows_isolation_and_usage(it: Running) -> None:
     assert "- sub/.git/hooks/pre-push: git runs it as a hook" in told
 
 
+def test_memory_of_the_sandbox_is_a_chart() -> None:
+    def chart(*sizes: int) -> str:
+        history = tuple((10.0 * (len(sizes) - n), size) for n, size in enumerate(sizes))
+        usage = SandboxUsage(1, 5, 0.1, 10**9, 60, memory_history=history)
+        return sandbox_text("bubblewrap", "", SandboxSettings(), usage)
+
+    assert "Memory while" not in chart(100 * 1024**2)
+    text = chart(0, 100 * 1024**2, 350 * 1024**2, 700 * 1024**2, 0, 0, 0)
+    assert "in the last 1 min; at most 700 MB:\n▁▂▄█▁▁▁\n" in text
+    long = chart(*range(1000)).partition("MB:\n")[2].splitlines()[0]
+    assert len(long) == 60
+    assert list(long) == sorted(long)
+    assert chart(0, 0).partition("MB:\n")[2].startswith("▁▁\n")
+
+
 def test_reason_for_missing_isolation_is_sanitised() -> None:
     text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
     assert "Reason: no" in text
