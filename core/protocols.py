@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from core.checkpoints.model import Checkpoint, FileChange, Restored
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
-from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -160,6 +160,24 @@ class Runtime(Protocol):
 
     async def end_job(self, pid: int) -> None:
         """End a job and its children. Raises UsageError if it is gone, RuntimeUnavailableError."""
+        ...
+
+    async def ports(self) -> list[Port]:
+        """The ports on which the agent's programs listen. Raises RuntimeUnavailableError."""
+        ...
+
+    async def forward_port(self, port: int) -> int:
+        """Make a port of the sandbox reachable on this machine's loopback until the sandbox ends.
+
+        Returns the port here: the same one if it is free. Raises RuntimeUnavailableError.
+        """
+        ...
+
+    async def editor(self) -> str:
+        """Start the editor in the sandbox and return its address there, with its token.
+
+        Raises UsageError with the reason if there is none, RuntimeUnavailableError.
+        """
         ...
 
     async def type_keys(self, keys: bytes) -> None:

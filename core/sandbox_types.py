@@ -35,6 +35,15 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
+class Port:
+    """A TCP port on which a program of the agent listens. Its text is untrusted."""
+
+    port: int
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
 class SandboxUsage:
     """Resources that all processes of a sandbox use together."""
 

@@ -8,13 +8,14 @@ time limit here; actions are limited in the sandbox. Redirects are not followed,
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import ssl
 import zipfile
 import zlib
 from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -22,7 +23,7 @@ import aiohttp
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.sandbox_types import Job, SandboxUsage
+from core.sandbox_types import Job, Port, SandboxUsage
 from runtime.protocol import (
     INSTANCE_HEADER,
     JSON_TYPE,
@@ -33,8 +34,10 @@ from runtime.protocol import (
     LineSplitter,
     ProtocolError,
     decode_line,
+    editor_of,
     encode_request,
     jobs_of,
+    ports_of,
     usage_of,
 )
 
@@ -48,6 +51,9 @@ ARCHIVE_OVERHEAD_BYTES = 64 * 1024
 CONNECT_TIMEOUT_S = 10.0
 ALIVE_TIMEOUT_S = 5.0
 """A healthy server answers within a millisecond; one on a machine that swaps, within seconds."""
+EDITOR_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
+"""The first start of an editor unpacks extensions."""
+PIECE_BYTES = 64 * 1024
 _QUERY_TIMEOUT = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
 _GONE = "The sandbox has ended ({reason}). Send a message to start a new one; files in the workspace are kept."
 _OTHER_SERVER = "another server answers in its place"
@@ -101,6 +107,12 @@ def only_file(archive: bytes, max_bytes: int) -> bytes | None:
 
 def _is_name(name: str) -> bool:
     return name.isprintable() and name not in ("", ".", "..") and "/" not in name and len(name.encode()) <= 255
+
+
+async def _pieces(reader: asyncio.StreamReader) -> AsyncGenerator[bytes, None]:
+    with suppress(ConnectionError):
+        while data := await reader.read(PIECE_BYTES):
+            yield data
 
 
 class ActionExecutionClient:
@@ -163,6 +175,27 @@ class ActionExecutionClient:
         RuntimeUnavailableError.
         """
         return await self._get_json("/jobs", jobs_of)
+
+    async def ports(self) -> list[Port]:
+        """Return the ports on which the agent's programs listen. Raises RuntimeUnavailableError."""
+        return await self._get_json("/ports", ports_of)
+
+    async def editor(self) -> str:
+        """Start the editor; return its address in the sandbox. Raises UsageError, RuntimeUnavailableError."""
+        return await self._get_json("/vscode/connection_token", editor_of, EDITOR_TIMEOUT)
+
+    async def tunnel(self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Relay one connection to a port of the sandbox until it ends. Raises RuntimeUnavailableError."""
+        try:
+            async with self._request("POST", f"/ports/{port}/tunnel", data=_pieces(reader)) as response:
+                self._check_server(response)
+                if response.status != 200:
+                    raise RuntimeUnavailableError(await refusal_message(response))
+                async for data in response.content.iter_any():
+                    writer.write(data)
+                    await writer.drain()
+        except (aiohttp.ClientError, ConnectionError) as error:
+            raise self._connection_error(error) from error
 
     async def list_folder(self, path: str) -> list[str]:
         """Return the names in a folder; see core.protocols.Runtime. Raises RuntimeUnavailableError."""
@@ -233,10 +266,10 @@ class ActionExecutionClient:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._connection_error(error) from error
 
-    async def _get_json(self, path: str, read: Callable[[Any], T]) -> T:
+    async def _get_json(self, path: str, read: Callable[[Any], T], limit: aiohttp.ClientTimeout = _QUERY_TIMEOUT) -> T:
         """Raises RuntimeUnavailableError."""
         try:
-            async with self._request("GET", path, timeout=_QUERY_TIMEOUT) as response:
+            async with self._request("GET", path, timeout=limit) as response:
                 self._check_server(response)
                 response.raise_for_status()
                 return read(await response.json())

@@ -19,6 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from core.errors import UsageError
 from core.events import (
     Action,
     EventFormatError,
@@ -35,7 +36,7 @@ from core.events import (
     to_json,
     without_ours,
 )
-from core.sandbox_types import Job, SandboxUsage
+from core.sandbox_types import Job, Port, SandboxUsage
 from core.secrets.command_secrets import injected, validated
 
 PROTOCOL_VERSION = 1
@@ -187,6 +188,28 @@ def jobs_of(listed: Any) -> list[Job]:
         ]
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"the list of jobs is incomplete: {error!r}") from error
+
+
+def ports_of(listed: Any) -> list[Port]:
+    """Parse the answer to `GET /ports`. Raises ProtocolError."""
+    try:
+        ports = [Port(int(each["port"]), int(each["pid"]), str(each["command"])) for each in listed]
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
+        raise ProtocolError(f"the list of ports is incomplete: {error!r}") from error
+    return [port for port in ports if 0 < port.port < 65536]
+
+
+NO_EDITOR = "the editor is switched off: add vscode to sandbox.plugins"
+
+
+def editor_of(answer: Any) -> str:
+    """Parse the answer to `GET /vscode/connection_token`. Raises ProtocolError; UsageError if there is no editor."""
+    if not isinstance(answer, dict):
+        raise ProtocolError("the answer about the editor is no object")
+    url, why = answer.get("url"), answer.get("detail")
+    if not isinstance(url, str) or not answer.get("token"):
+        raise UsageError(f"{str(why or NO_EDITOR)[:500].rstrip('.')}.")
+    return url
 
 
 MAX_HISTORY = 10_000

@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.sandbox_types import Job, SandboxUsage, Say, check_variables, silently
+from core.sandbox_types import Job, Port, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
 from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
     from runtime.isolation.workspace_guard import WorkspaceGuard
+
+
+LOOPBACK = "127.0.0.1"
 
 
 class ServerRuntime(ABC):
@@ -32,6 +35,11 @@ class ServerRuntime(ABC):
     def is_elsewhere(self) -> bool:
         """Whether the workspace is a copy and not the folder on this machine; see core.protocols.Runtime."""
         return False
+
+    @property
+    @abstractmethod
+    def isolation(self) -> str:
+        """The kind of isolation; see core.protocols.Runtime."""
 
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
@@ -44,6 +52,8 @@ class ServerRuntime(ABC):
         self._client: ActionExecutionClient | None = None
         self._variables: dict[str, str | None] = {}
         """The user's variables for the agent's programs; None for one that was removed."""
+        self._forwards: dict[int, asyncio.Server] = {}
+        """The servers on this machine's loopback that forward to ports of the sandbox."""
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
 
@@ -102,6 +112,9 @@ class ServerRuntime(ABC):
 
     async def _end(self) -> None:
         client, self._client = self._client, None
+        for forward in self._forwards.values():
+            forward.close()
+        self._forwards.clear()
         if client is not None:
             await client.aclose()
         await self._shut()
@@ -193,6 +206,32 @@ class ServerRuntime(ABC):
         """End a job and its child processes. Raises UsageError if it is gone, RuntimeUnavailableError."""
         if self._client is not None:
             await self._client.end_job(pid)
+
+    async def ports(self) -> list[Port]:
+        """Return the ports on which the agent's programs listen; none before the start."""
+        return [] if self._client is None else await self._client.ports()
+
+    async def editor(self) -> str:
+        """Start the editor of the sandbox; see core.protocols.Runtime."""
+        return await self._running.editor()
+
+    async def forward_port(self, port: int) -> int:
+        """Make a port of the sandbox reachable on this machine; see core.protocols.Runtime."""
+        client = self._running
+        if self.isolation == "none":
+            return port
+        if port not in self._forwards:
+
+            async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                with suppress(RuntimeUnavailableError):  # the program has ended, or the sandbox
+                    await client.tunnel(port, reader, writer)
+                writer.close()
+
+            try:
+                self._forwards[port] = await asyncio.start_server(serve, LOOPBACK, port)
+            except OSError:  # it is in use here
+                self._forwards[port] = await asyncio.start_server(serve, LOOPBACK, 0)
+        return int(self._forwards[port].sockets[0].getsockname()[1])
 
     async def type_keys(self, keys: bytes) -> None:
         """Send keys to the terminal. Raises UsageError if no program takes them, RuntimeUnavailableError."""

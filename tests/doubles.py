@@ -14,7 +14,7 @@ import yaml
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.protocols import FrameSink
-from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -96,6 +96,18 @@ class Unconfined:
 
     async def end_job(self, pid: int) -> None:
         """There is none."""
+
+    async def ports(self) -> list[Port]:
+        """None."""
+        return []
+
+    async def forward_port(self, port: int) -> int:
+        """The same port."""
+        return port
+
+    async def editor(self) -> str:
+        """There is none."""
+        raise UsageError("There is no editor.")
 
     async def type_keys(self, keys: bytes) -> None:
         """There is no terminal."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.events import Action, Observation, PageShown
 from core.protocols import FrameSink, Runtime
-from core.sandbox_types import Denials, Job, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
 
 
 class SharedRuntime:
@@ -94,6 +94,18 @@ class SharedRuntime:
     async def end_job(self, pid: int) -> None:
         """As the parent. Raises UsageError, RuntimeUnavailableError."""
         await self._runtime.end_job(pid)
+
+    async def ports(self) -> list[Port]:
+        """As the parent. Raises RuntimeUnavailableError."""
+        return await self._runtime.ports()
+
+    async def forward_port(self, port: int) -> int:
+        """As the parent. Raises RuntimeUnavailableError."""
+        return await self._runtime.forward_port(port)
+
+    async def editor(self) -> str:
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
+        return await self._runtime.editor()
 
     async def type_keys(self, keys: bytes) -> None:
         """As the parent. Raises UsageError, RuntimeUnavailableError."""

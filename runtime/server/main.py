@@ -48,6 +48,7 @@ from runtime.server.file_actions import Files
 from runtime.server.file_viewer import FileViewer
 from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.outputs import Outputs
+from runtime.server.ports import PortRoutes
 from runtime.server.proxy_forwarder import ProxyForwarder
 from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
 from runtime.server.shell import Environment, ShellError
@@ -133,7 +134,7 @@ async def _serve(
     plugins = PluginStartup(options.plugins, context)
     shortage = ShortageWatch(working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")))
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
-    routes = [*TerminalRoutes(bash).table, *plugins.routes]
+    routes = [*TerminalRoutes(bash).table, *PortRoutes().table, *plugins.routes]
 
     def load_history(owner: str) -> None:
         """Nobody can undo the edits of another owner."""

@@ -41,7 +41,7 @@ from core.llm.model_catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.mcp.supervisor import Server
 from core.memory.library import UserFolders
-from core.sandbox_types import Job, SandboxUsage
+from core.sandbox_types import Job, Port, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope
@@ -354,6 +354,8 @@ class SessionDouble:
         self.why_open = ""
         self.used: SandboxUsage | None = None
         self.running: list[Job] = []
+        self.listening: list[Port] = []
+        self.editor_address = ""
         self.left: list[str] = []
         self.pages: asyncio.Queue[PageShown] = asyncio.Queue()
         self.watchers = 0
@@ -420,6 +422,18 @@ class SessionDouble:
 
     async def jobs(self) -> list[Job]:
         return self.running
+
+    async def ports(self) -> list[Port]:
+        return self.listening
+
+    async def forward_port(self, port: int) -> int:
+        self._wish("forward_port", str(port))
+        return port + 1
+
+    async def editor(self) -> str:
+        if not self.editor_address:
+            raise UsageError("There is no editor.")
+        return self.editor_address
 
     async def end_job(self, pid: int) -> None:
         self._wish("end_job", str(pid))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from textual.content import Content
 
@@ -185,6 +188,50 @@ async def _choose_job(app: Context, tab: ConversationTab) -> None:
         app.flash(_("Ended: {job}").format(job=named))
 
 
+def show_ports(app: Context) -> None:
+    """Show the ports on which the agent's programs listen, and let the user open one."""
+    if app.tabs.conversation is not None:
+        app.attempt(_choose_port(app, app.tabs.conversation))
+
+
+async def _choose_port(app: Context, tab: ConversationTab) -> None:
+    from tui.dialogs.dialog import Choice, ChoiceScreen
+
+    ports = await tab.session.runtime.ports()
+    choices = [Choice(str(each.port), str(each.port), sanitize_line(each.command, 80)) for each in ports]
+    dialog = ChoiceScreen(_("Ports: Enter opens one"), choices, empty=_("No program of the agent listens on a port."))
+    if (chosen := await app.push_screen_wait(dialog)) is not None:
+        port = await tab.session.runtime.forward_port(int(chosen))
+        _show_address(app, f"http://127.0.0.1:{port}/", _("Port {port} of the sandbox").format(port=chosen))
+
+
+def open_editor(app: Context) -> None:
+    """Open the workspace in the VS Code of the sandbox."""
+    if app.tabs.conversation is not None:
+        app.attempt(_open_editor(app, app.tabs.conversation))
+
+
+async def _open_editor(app: Context, tab: ConversationTab) -> None:
+    address = urlsplit(await tab.session.runtime.editor())
+    port = await tab.session.runtime.forward_port(address.port or 80)
+    _show_address(app, address._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl(), _("VS Code"))
+
+
+def _show_address(app: Context, address: str, title: str) -> None:
+    """Show and copy an address of the sandbox, and open it if this machine has a screen for web pages."""
+    from tui.dialogs.dialog import TextScreen
+
+    app.copy_to_clipboard(address, _("Copied {address}").format(address=address))
+    has_screen = sys.platform == "darwin" or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if has_screen:
+        app.open_url(address)
+    text = _(
+        "{address}\n\nOpen this address in a web browser on this machine. It is copied, and works until the sandbox "
+        "ends."
+    ).format(address=address)
+    app.push_screen(TextScreen(title, Content(text)))
+
+
 ROWS = (
     Command("conv.sandbox", (), "Sandbox", "Show isolation, network access and resource usage.", Group.CONVERSATIONS,
             leader="s", slash="sandbox", acts=True, run=show_sandbox),
@@ -194,4 +241,8 @@ ROWS = (
             slash="env", words="NAME=VALUE", acts=True, run_with=set_variable),
     Command("conv.jobs", (), "Background jobs", "List background jobs and stop them.", Group.CONVERSATIONS, leader="j",
             slash="jobs", acts=True, run=show_jobs),
+    Command("conv.ports", (), "Ports", "Open what the agent's programs serve on a port.", Group.CONVERSATIONS,
+            leader="O", slash="ports", acts=True, run=show_ports),
+    Command("conv.editor", (), "Open in VS Code", "Open the workspace in the VS Code of the sandbox.",
+            Group.CONVERSATIONS, leader="V", slash="vscode", acts=True, run=open_editor),
 )  # fmt: skip

@@ -55,6 +55,9 @@ class Context(Protocol):
     def copy_to_clipboard(self, text: str, note: str = "") -> None:
         """Copy a text to the clipboard and say so."""
 
+    def open_url(self, url: str) -> None:
+        """Open an address in the user's web browser."""
+
     def push_screen(self, screen: Screen[T], callback: Callable[[T | None], None] | None = None) -> object:
         """Open a dialog; the callback gets its result."""
 

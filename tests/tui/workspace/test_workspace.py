@@ -17,7 +17,7 @@ from core.controller.state import Queued
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
 from core.events import AgentState, CmdRunAction, FileEditAction
-from core.sandbox_types import Job, SandboxUsage
+from core.sandbox_types import Job, Port, SandboxUsage
 from core.settings.config import SandboxSettings
 from core.store.conversations import ConversationInfo
 from tests.tui.doubles import ManagerDouble, SessionDouble
@@ -612,6 +612,29 @@ def test_reason_for_missing_isolation_is_sanitised() -> None:
     text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
     assert "Reason: no" in text
     assert "\x1b" not in text
+
+
+async def test_port_of_the_sandbox_is_forwarded_and_its_address_shown(it: Running) -> None:
+    it.session.listening = [Port(3000, 7, "node\x1b[31m server.js"), Port(8000, 9, "python3 -m http.server")]
+    await it.press("ctrl+x", "O")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ChoiceScreen))
+    await it.settle()
+    assert "server.js" in it.screen_text()
+    assert "\x1b" not in it.screen_text()
+    await it.press("down", "enter")
+    await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
+    await it.settle()
+    assert "http://127.0.0.1:8001/" in it.screen_text()
+    assert it.app.clipboard == "http://127.0.0.1:8001/"
+
+
+async def test_editor_of_the_sandbox_is_forwarded_with_its_token(it: Running) -> None:
+    await it.press("ctrl+x", "V")
+    await until(it.pilot, lambda: "There is no editor." in it.screen_text())
+    it.session.editor_address = "http://127.0.0.1:4000/?tkn=abc&folder=/w"
+    await it.press("escape", "ctrl+x", "V")
+    await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
+    assert it.app.clipboard == "http://127.0.0.1:4001/?tkn=abc&folder=/w"
 
 
 async def test_background_job_is_ended_after_a_question(it: Running) -> None:

@@ -1,0 +1,90 @@
+"""Ports of the sandbox: which are listed, and tunnels to them."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from core.errors import RuntimeUnavailableError
+from tests.runtime.isolation.confined import isolated, own, run
+
+ECHO = """
+import socketserver
+class Echo(socketserver.StreamRequestHandler):
+    def handle(self):
+        while data := self.request.recv(65536):
+            self.request.sendall(data)
+        self.request.sendall(b"end")
+socketserver.ThreadingTCPServer.allow_reuse_address = True
+server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo)
+print(server.server_address[1], flush=True)
+server.serve_forever()
+"""
+SIZE = 3 * 1024**2
+
+
+async def echo(port: int, data: bytes) -> bytes:
+    """Send all, end the sending side, and return all that comes back."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    sending = asyncio.create_task(send(writer, data))
+    received = await reader.read(-1)
+    await sending
+    writer.close()
+    return received
+
+
+async def send(writer: asyncio.StreamWriter, data: bytes) -> None:
+    writer.write(data)
+    await writer.drain()
+    writer.write_eof()
+
+
+@pytest.mark.bubblewrap
+async def test_port_in_the_sandbox_is_listed_and_reached_from_outside(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "echo.py").write_text(ECHO)
+    own(workspace)
+    with socket.create_server(("127.0.0.1", 0)) as of_the_host:
+        async with isolated(workspace) as runtime:
+            assert await runtime.ports() == []
+            told = await run(runtime, "mkfifo p; python3 echo.py >p & read n <p; echo $n")
+            inside = int(told.content.split()[0])
+            (listed,) = await runtime.ports()
+            assert (listed.port, listed.command) == (inside, "python3 echo.py")
+            here = await runtime.forward_port(inside)
+            assert await runtime.forward_port(inside) == here
+            async with asyncio.timeout(30):
+                answers = await asyncio.gather(*(echo(here, bytes([n]) * SIZE) for n in range(8)))
+            assert answers == [bytes([n]) * SIZE + b"end" for n in range(8)]
+            foreign = await runtime.forward_port(of_the_host.getsockname()[1])
+            assert foreign != of_the_host.getsockname()[1], "taken here"
+            assert await echo(foreign, b"x") == b""
+            idle = asyncio.create_task(echo(here, b""))
+            await idle
+        with pytest.raises(OSError, match=r"."):
+            await asyncio.open_connection("127.0.0.1", here)
+        with pytest.raises(RuntimeUnavailableError):
+            await runtime.forward_port(inside)
+
+
+@pytest.mark.bubblewrap
+async def test_web_server_of_the_agent_is_opened(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "index.html").write_text("<h1>built here</h1>")
+    own(workspace)
+    async with isolated(workspace) as runtime:
+        await run(runtime, "python3 -m http.server --bind 127.0.0.1 8123 >/dev/null 2>&1 &")
+        async with asyncio.timeout(20):
+            while not await runtime.ports():
+                await asyncio.sleep(0.05)
+        here = await runtime.forward_port(8123)
+        async with aiohttp.ClientSession() as http:
+            for _ in range(3):
+                async with http.get(f"http://127.0.0.1:{here}/") as answer:
+                    assert await answer.text() == "<h1>built here</h1>"
