@@ -24,7 +24,7 @@ _PIP = (
     f" -i={_INDEX} --extra-index-url={_INDEX} --outdated --format={_NAME} --yes --dry-run"
 )
 _UV = (
-    f" -qvpnPU -p={_VERSION} -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync"
+    f" -qvnU -p={_VERSION} -P=k -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync"
     f" --offline --no-cache --refresh --all-extras --extra={_NAME} --group={_NAME} --only-group={_NAME}"
     f" --no-group={_NAME} --all-groups --dev --no-dev --only-dev --with=k --package={_NAME} --all-packages --isolated"
     " --no-project --seed --system --upgrade --upgrade-package=k --reinstall --reinstall-package=k"
@@ -116,7 +116,7 @@ TABLE = f"""
   venv | -q -p={_VERSION} --quiet --python={_VERSION} --seed --offline --no-project --system | k* {_INSTALL}
   init | {_UV} | w? {_INSTALL}
   version help | {_UV} | {_NAME}* | run.project
-  run | {_UV} -m | a | package.install run.project !uv_run
+  run | {_UV} -m --script | a | package.install run.project !uv_run
   pip | | @uv_pip | run.project
   tool | | @uv_tool | run.project
   python | {_UV} | /find|list|install|pin|upgrade/ /[\\w.<>=+-]+/* {_INSTALL}
@@ -294,6 +294,8 @@ def _uv_run(call: Call, arguments: Arguments) -> None:
         raise call.fail()
     if arguments.has("-m"):
         _python_module(call, words[0], words[1:])
+    elif arguments.has("--script"):
+        call.command([known("python"), *words])
     else:
         call.command([known("python"), *words] if (words[0].text or "").endswith(".py") else words)
 
