@@ -17,6 +17,7 @@ NAMES = (
     ".crush.json",
     ".cursor",
     ".devcontainer",
+    ".dir-locals-2.el",
     ".dir-locals.el",
     ".envrc",
     ".exrc",
@@ -31,12 +32,19 @@ NAMES = (
     ".irbrc",
     ".kiro",
     ".lazy.lua",
+    ".lefthook-local.json",
+    ".lefthook-local.toml",
+    ".lefthook-local.yaml",
+    ".lefthook-local.yml",
+    ".lefthook.json",
+    ".lefthook.toml",
     ".lefthook.yaml",
     ".lefthook.yml",
     ".lldbinit",
     ".lvimrc",
     ".mcp.json",
     ".mise",
+    ".mise.local.toml",
     ".mise.toml",
     ".neoconf.json",
     ".nvim.lua",
@@ -53,16 +61,30 @@ NAMES = (
     ".windsurf",
     ".zed",
     "crush.json",
+    "lefthook-local.json",
+    "lefthook-local.toml",
+    "lefthook-local.yaml",
+    "lefthook-local.yml",
+    "lefthook.json",
+    "lefthook.toml",
     "lefthook.yaml",
     "lefthook.yml",
+    "mise.local.toml",
     "mise.toml",
     "opencode.json",
     "opencode.jsonc",
 )
 """Files and folders, relative to the workspace. A folder includes everything in it, such as `.cursor/mcp.json`."""
+NESTED = (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml")
+"""Settings of Mercurial and Jujutsu that run programs, as git's do. They are protected whatever the list is."""
 _PARTS = frozenset(NAMES)
 
 
 def is_autorun(path: str) -> bool:
     """Whether a path is one of these names or inside one, at any depth."""
-    return not _PARTS.isdisjoint(path.split("/"))
+    return not _PARTS.isdisjoint(path.split("/")) or is_nested(path)
+
+
+def is_nested(path: str) -> bool:
+    """Whether a path is one of NESTED, at any depth."""
+    return f"/{path}".endswith(tuple(f"/{name}" for name in NESTED))

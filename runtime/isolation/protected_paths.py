@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from core.autorun_paths import NESTED
 from core.regular_files import read_text
 from core.sandbox_types import Denials
 from runtime.isolation.git_config import Targets, targets
@@ -84,11 +85,13 @@ def protecting_mounts(workspace: Path, names: Iterable[str], nested: Iterable[st
     nested one is skipped.
     """
     found = Mounts()
-    for name in names:
+    for name in (*names, *NESTED):
         if is_missing(workspace / name):
             found.watched.append(name)
-        else:
-            _protect(workspace / name, found)
+            continue
+        for folder in reversed((workspace / name).relative_to(workspace).parents[:-1]):
+            _hold(workspace / folder, found)
+        _protect(workspace / name, found)
     git = workspace / ".git"
     if _kind(git) == stat.S_IFDIR:
         _protect_repository(git, found)
@@ -129,6 +132,15 @@ def _protect_targets(workspace: Path, targets: Targets, found: Mounts) -> None:
     found.mount_points += opened
     found.watched += [name for name in targets.missing if not any((workspace / name).is_relative_to(p) for p in closed)]
     found.left_out = targets.left_out
+
+
+def _hold(folder: Path, found: Mounts) -> None:
+    """Leave a folder writable, so that it only cannot be renamed."""
+    if _kind(folder) != stat.S_IFDIR:
+        _protect(folder, found)
+    elif folder not in found.mount_points:
+        found.mount_points.append(folder)
+        found.mounts.append(Mount(folder, "open"))
 
 
 def _protect_repository(git: Path, found: Mounts) -> None:

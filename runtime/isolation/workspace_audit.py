@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.autorun_paths import NESTED, is_nested
 from runtime.isolation.git_config import UnreadableError, dangerous
 from runtime.isolation.protected_paths import COMMON_DIR, ITSELF
 
@@ -37,6 +38,7 @@ READ_TRIES = 20
 """How often a file is read anew that was replaced while it was read; one that always is counts as unreadable."""
 _WORKTREE_COMMON_DIR = "../.."
 """What git itself writes into a worktree's common folder."""
+_NESTED_NAMES = frozenset(os.path.basename(name) for name in NESTED)
 _BARE_REPOSITORY = frozenset({"HEAD", "objects", "refs"})
 """With these, git takes a folder of any name for a repository."""
 
@@ -174,7 +176,7 @@ class _Walk:
             self._found.is_cut = True
             return
         self._found.folders += 1
-        entries = self._entries(fd, only=self._names | _BARE_REPOSITORY | {".git", COMMON_DIR})
+        entries = self._entries(fd, only=self._names | _NESTED_NAMES | _BARE_REPOSITORY | {".git", COMMON_DIR})
         if entries.get(COMMON_DIR, stat.S_IFDIR) != stat.S_IFDIR:
             self._common_dir(fd, path, ITSELF)
         if entries.keys() >= _BARE_REPOSITORY:
@@ -186,7 +188,7 @@ class _Walk:
                 continue
             if name == ".git":
                 self._git(fd, kind, below)
-            elif name in self._names:
+            elif name in self._names or is_nested(below):
                 self._named(fd, name, kind, below)
             elif kind == stat.S_IFDIR:
                 with _opened(name, _FOLDER, fd) as inner:

@@ -359,7 +359,7 @@ class Call:
         if not values:
             raise self.fail()
         self.shell = self.reader.call(values, self.shell, stdin or self.stdin, self.source, self.depth + 1,
-                                      self.folder)  # fmt: skip
+                                      self.folder, as_program=self.name not in ("command", "exec"))  # fmt: skip
 
     def script(self, value: Value) -> None:
         """Analyse a text that is run as commands of a new shell."""

@@ -188,13 +188,15 @@ class _Matcher:
             self._add(name)
         else:
             for _ in range(2 if option.kind == "2" else 1):
-                self._add(name, self._next(value))
+                self._add(name, self._next(value, name))
 
-    def _next(self, option: Value) -> Value:
+    def _next(self, option: Value, name: str) -> Value:
         """The word after an option, which is its value."""
         value = self.args[self.at] if self.at < len(self.args) else None
         if value is None or value.is_glob or _may_be_none(value) or (value.is_many and value.is_foreign):
             raise self._fail_option(option)
+        if re.match(r"-(?!$|\d+$)", value.start) and self.row.options[name].kind not in ("e", "t"):
+            raise self._fail_option(option)  # where the program takes no value here, it is an option
         self.at += 1
         return value
 
@@ -215,7 +217,7 @@ class _Matcher:
                 self._add(name, value.without_prefix(n + 1))
                 return
             if option.value == "=":
-                self._add(name, self._next(value))
+                self._add(name, self._next(value, name))
                 return
             self._add(name)
         if value.text is None:

@@ -38,6 +38,8 @@ from core.security.shell.syntax import (
 _KEEPS_OUTPUT = frozenset(["python", "python3", "pip", "pytest"])
 MAX_DEPTH = 8
 """Limit for commands that run commands."""
+_PROGRAMS_TOO = frozenset(["[", "echo", "false", "kill", "printf", "pwd", "test", "true"])
+"""Builtins that are programs as well. None of them changes the state of the shell."""
 _INFORMS = frozenset(["--version", "-V", "-v", "--help", "-h", "--list"])
 MAX_WORDS = 20
 """Words of a loop that are analysed one by one."""
@@ -209,9 +211,12 @@ class Reader:
 
     def call(  # noqa: PLR0917  # the parts of one call
         self, values: Sequence[Value], shell: Shell, stdin: Input, source: str, depth: int,
-        folder: tuple[str, ...] | None = None, prefix: str = "",
+        folder: tuple[str, ...] | None = None, prefix: str = "", *, as_program: bool = False,
     ) -> Shell:  # fmt: skip
-        """Analyse one program with its arguments. Raises NotUnderstoodError."""
+        """Analyse one program with its arguments. Raises NotUnderstoodError.
+
+        `as_program` says that another program starts it, which cannot start a builtin of the shell.
+        """
         if depth > MAX_DEPTH or not self.findings.count_command():
             raise NotUnderstoodError(source, "nested too deeply")
         first = values[0]
@@ -224,6 +229,8 @@ class Reader:
         if prefix or "/" in first.text:
             self.findings.add(self.findings.spellings, " ".join([name, *words[1:]]))
         if handler := BUILTINS.get(name):
+            if name not in _PROGRAMS_TOO and (as_program or "/" in first.text):
+                raise NotUnderstoodError(first.text, "a builtin of the shell and no program")
             handler(call)
             return call.shell
         if shell.environment:

@@ -144,6 +144,37 @@ async def test_protected_name_that_appears_is_moved_aside_after_the_command(tmp_
         assert len([line for line in await runtime.left_behind() if line.startswith(f"{name}: moved")]) == 2
 
 
+@pytest.mark.parametrize("name", ["lefthook-local.yml", ".dir-locals-2.el", "mise.local.toml"])
+def test_what_tools_read_beside_a_protected_file_is_protected(name: str) -> None:
+    assert name in NAMES
+
+
+async def test_settings_of_mercurial_are_moved_aside_and_its_folder_stays(workspace: Path) -> None:
+    (workspace / ".hg").mkdir()
+    (workspace / ".hg" / "requires").write_text("store\n")
+    own(workspace)
+    async with isolated(workspace) as runtime:
+        done = await run(runtime, "echo '[hooks]' > .hg/hgrc; echo /x > .hg/sharedpath; echo y > .hg/last-message.txt")
+        assert ".hg/hgrc: moved to .hg/hgrc.from-sandbox" in done.metadata.suffix
+    assert sorted(os.listdir(workspace / ".hg")) == [
+        "hgrc.from-sandbox",
+        "last-message.txt",
+        "requires",
+        "sharedpath.from-sandbox",
+    ]
+
+
+async def test_settings_of_mercurial_are_read_only_and_cannot_be_replaced(workspace: Path) -> None:
+    (workspace / ".hg").mkdir()
+    (workspace / ".hg" / "hgrc").write_text("[paths]\n")
+    own(workspace)
+    async with isolated(workspace) as runtime:
+        assert (await run(runtime, "echo x >> .hg/hgrc")).exit_code != 0
+        assert (await run(runtime, "mv .hg/hgrc .hg/old")).exit_code != 0
+        assert (await run(runtime, "mv .hg old")).exit_code != 0
+    assert (workspace / ".hg" / "hgrc").read_text() == "[paths]\n"
+
+
 async def test_protected_name_created_by_an_edit_or_as_a_link_is_moved_aside(workspace: Path, tmp_path: Path) -> None:
     (tmp_path / "outside").mkdir()
     async with isolated(workspace) as runtime:

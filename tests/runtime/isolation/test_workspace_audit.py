@@ -50,6 +50,8 @@ CHANGES: dict[str, tuple[str, str]] = {
     ),
     "mkdir a b; ln -s ../b a/.git": ("a/.git", "a link or no file"),
     "mkdir -p a/.vscode; echo {} > a/.vscode/tasks.json": ("a/.vscode", "editors or tools"),
+    "mkdir -p a/.hg; echo '[hooks]' > a/.hg/hgrc": ("a/.hg/hgrc", "editors or tools"),
+    "mkdir a; echo x > a/lefthook-local.yml": ("a/lefthook-local.yml", "editors or tools"),
     "mkdir a; echo x > a/.envrc": ("a/.envrc", "editors or tools"),
     "mkdir a; ln -s /x a/.mcp.json": ("a/.mcp.json", "editors or tools"),
 }

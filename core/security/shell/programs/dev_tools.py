@@ -24,7 +24,7 @@ _PIP = (
     f" -i={_INDEX} --extra-index-url={_INDEX} --outdated --format={_NAME} --yes --dry-run"
 )
 _UV = (
-    f" -qvpnPU -p={_VERSION} -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync"
+    f" -qvnU -p={_VERSION} -P=k -r=r -c=r -o=w --quiet --verbose --python={_VERSION} --frozen --locked --no-sync"
     f" --offline --no-cache --refresh --all-extras --extra={_NAME} --group={_NAME} --only-group={_NAME}"
     f" --no-group={_NAME} --all-groups --dev --no-dev --only-dev --with=k --package={_NAME} --all-packages --isolated"
     " --no-project --seed --system --upgrade --upgrade-package=k --reinstall --reinstall-package=k"
@@ -116,7 +116,7 @@ TABLE = f"""
   venv | -q -p={_VERSION} --quiet --python={_VERSION} --seed --offline --no-project --system | k* {_INSTALL}
   init | {_UV} | w? {_INSTALL}
   version help | {_UV} | {_NAME}* | run.project
-  run | {_UV} -m | a | package.install run.project !uv_run
+  run | {_UV} -m --script | a | package.install run.project !uv_run
   pip | | @uv_pip | run.project
   tool | | @uv_tool | run.project
   python | {_UV} | /find|list|install|pin|upgrade/ /[\\w.<>=+-]+/* {_INSTALL}
@@ -198,16 +198,16 @@ def _piped(call: Call) -> None:
 
 
 def _python(call: Call, arguments: Arguments) -> None:
-    words = list(arguments.operands_of("q"))
+    words, is_isolated = list(arguments.operands_of("q")), False
     while words and re.fullmatch(r"-[uBqIEsS]+", words[0].text or ""):
-        words.pop(0)
+        is_isolated = "I" in words.pop(0).start or is_isolated
     first = words[0].text if words else "-"
     if first in ("--version", "-V", "--help", "-h"):
         return
     if first in ("-c", "-m") and words[1:]:
-        (_python_code(call, words[1]) if first == "-c" else _python_module(call, words[1], words[2:]))
+        (_python_code(call, words[1], is_isolated) if first == "-c" else _python_module(call, words[1], words[2:]))
     elif first == "-" and call.stdin.text is not None:
-        _python_code(call, known(call.stdin.text))
+        _python_code(call, known(call.stdin.text), is_isolated)
     elif first == "-":
         _piped(call)
     elif words[0].start.startswith("-"):
@@ -217,11 +217,21 @@ def _python(call: Call, arguments: Arguments) -> None:
         call.passes_arguments(words[1:])
 
 
-def _python_code(call: Call, value: Value) -> None:
+_IMPORTS = re.compile(r"import|encod|decod|bytes|\bstr\b")
+
+
+def _python_code(call: Call, value: Value, is_isolated: bool) -> None:
+    """Without `-I`, a file of the folder may have the name of a module. Codecs are modules, too, and some versions
+    of Python import one when an error ends the code.
+    """
     if value.text is None or not is_understood(value.text, call.reader.findings, call.folders):
         raise call.fail(value, "code")
-    if "import" in value.text:  # a file of the folder may have the name of a module
+    if is_isolated:
+        return
+    if _IMPORTS.search(value.text):
         call.runs_project()
+    elif call.shell.may_have_written_code:
+        call.report("run.written")
 
 
 def _python_module(call: Call, value: Value, rest: list[Value]) -> None:
@@ -294,6 +304,8 @@ def _uv_run(call: Call, arguments: Arguments) -> None:
         raise call.fail()
     if arguments.has("-m"):
         _python_module(call, words[0], words[1:])
+    elif arguments.has("--script"):
+        call.command([known("python"), *words])
     else:
         call.command([known("python"), *words] if (words[0].text or "").endswith(".py") else words)
 

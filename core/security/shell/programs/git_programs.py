@@ -83,13 +83,17 @@ TABLE = f"""
 _ADDRESS = re.compile(r"(?:https?|ssh|git)://[\w.@:-]+/[\w.~/-]+|(?:[\w.-]+@)?[\w.-]+\.[\w.-]+:[\w.~/-]+")
 
 
+_NAMED = r"\w[\w-]*"
+"""A remote of the repository."""
+
+
 def _remote(call: Call, words: list[Value], named: str, elsewhere: str) -> None:
     """A remote by its name or by an address. Raises NotUnderstoodError for every other, such as a folder."""
     call.findings.sends = True
     if words and words[0].text is None:
         raise call.fail(words[0], "a repository")
     text = words[0].start if words else "origin"
-    if re.fullmatch(r"\w[\w-]*", text):
+    if re.fullmatch(_NAMED, text):
         call.report(named)
     elif _ADDRESS.fullmatch(text):
         host = host_of(text) if "://" in text else text.partition(":")[0].rpartition("@")[2]
@@ -109,7 +113,15 @@ def _clone(call: Call, arguments: Arguments) -> None:
 
 
 def _fetch(call: Call, arguments: Arguments) -> None:
-    _remote(call, arguments.operands_of("n"), "git.fetch", "git.fetch")
+    words = arguments.operands_of("n")
+    _remote(call, words, "git.fetch", "git.fetch")
+    if words and not re.fullmatch(_NAMED, words[0].start):
+        _brings_code(call)
+
+
+def _brings_code(call: Call) -> None:
+    """What comes from an address is code of others, as that of a clone is."""
+    call.shell = call.shell.with_written(*call.folders)
 
 
 def _push(call: Call, arguments: Arguments) -> None:
@@ -127,6 +139,7 @@ def _address(call: Call, arguments: Arguments) -> None:
     for value in arguments.operands_of("n"):
         if value.text is None or not _ADDRESS.fullmatch(value.text):
             raise call.fail(value, "a repository")
+    _brings_code(call)
 
 
 def _branch(call: Call, arguments: Arguments) -> None:

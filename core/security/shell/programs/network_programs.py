@@ -137,7 +137,8 @@ def _saved_as(call: Call, value: Value, *, is_wget: bool) -> str:
         return value.start.rpartition("/")[2]
     found = re.fullmatch(r"(?:\w+://)?[^/?#%]*(?:/(?:[^?#%]*/)?([^/?#%]*))?(\?[^#]*)?", value.text or "%")
     name = found[1] or ("index.html" if is_wget else "curl_response") if found else "."
-    if found is None or name in {".", ".."}:
+    is_listed = is_wget and re.search(r"(?i)^ftps?:.*[*?\[\]]", value.start)  # every file that the pattern names
+    if found is None or name in {".", ".."} or is_listed:
         raise call.fail(value, f"the name of the file that {call.name} writes")
     query = (found[2] or "").replace("/", "%2F")
     return name + query if is_wget and query != "?" else name

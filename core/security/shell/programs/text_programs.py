@@ -160,10 +160,15 @@ def _jq(call: Call, arguments: Arguments) -> None:
 
 # -- sed and awk -------------------------------------------------------------------------------------------------------
 
-_ADDRESS = r"(?:\d+|\$|/(?:[^/\\\n]|\\.)*/)"
+_BRACKET = r"\[\^?\]?(?:(?!{mark})[^][\\\n]|\[:[a-z]+:\]|\\(?!{mark})[^][\n])*\]"
+"""A set of characters. One with the mark in it is refused: where it is closed, sed goes on to the next mark."""
+_IN_SLASHES = _BRACKET.replace("{mark}", "/")
+_ADDRESS = rf"(?:\d+|\$|/(?:[^[/\\\n]|\\.|{_IN_SLASHES})*/)"
+_IN_MARKS = _BRACKET.replace("{mark}", "(?P=mark)")
 _SED = re.compile(
     rf"(?:[\s;]|(?:{_ADDRESS}(?:,{_ADDRESS})?!?)?(?:[pdq=](?=[\s;]|$)"
-    r"|s(?P<mark>[/|,#@:!])(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpI\d]*(?=[\s;]|$)))+"
+    rf"|s(?P<mark>[/|,#@:!])(?:(?!(?P=mark))[^[\\\n]|\\.|{_IN_MARKS})*(?P=mark)"
+    r"(?:(?!(?P=mark))[^\\\n]|\\.)*(?P=mark)[gpI\d]*(?=[\s;]|$)))+"
 )
 _AWK_REFUSED = re.compile(
     r"[|>@`]|\\\n|\b(?:system|getline|close|fflush|ENVIRON|ARGV|ARGC|ARGIND|PROCINFO|SYMTAB|FUNCTAB)\b"
