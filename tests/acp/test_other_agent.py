@@ -230,7 +230,7 @@ say(answer["error"]["message"])"""
 
 
 class TestWhoMayStartIt:
-    async def test_models_cannot_delegate_to_the_agent(self, tmp_path: Path) -> None:
+    async def test_models_cannot_delegate_to_an_external_agent(self, tmp_path: Path) -> None:
         """It runs outside of the walls: a model within them would have a way out."""
         command = shlex.join(["touch", str(tmp_path / "started")])
         settings = Settings.model_validate({"agent": {"acp_command": command, "confirm": "never"}})

@@ -86,7 +86,7 @@ def pairs_of(package: str, known: dict[str, Module]) -> dict[tuple[str, str], st
 
 
 @pytest.mark.parametrize("package", ["core", "tui"])
-def test_features_import_only_what_is_named(package: str) -> None:
+def test_features_import_no_other_feature_except_listed_ones(package: str) -> None:
     found = pairs_of(package, modules(package))
     unnamed = {pair: example for pair, example in found.items() if pair not in EXCEPTIONS[package]}
     assert unnamed == {}, "take the import away, or name the pair and its reason"

@@ -24,7 +24,7 @@ def hour(seed: int, *, mb_per_hour: float = 0.0, of: str = "", warm_up_mb: float
     return samples
 
 
-def test_what_grows_is_noticed_and_what_only_warms_up_is_not(seed: int) -> None:
+def test_growth_is_distinguished_from_warm_up(seed: int) -> None:
     assert list(judged(hour(seed))) == []
     (found,) = judged(hour(seed, mb_per_hour=3 * BOUND_MB_PER_HOUR))
     assert found.startswith("resident_mb grows by")
@@ -37,7 +37,7 @@ def test_what_grows_is_noticed_and_what_only_warms_up_is_not(seed: int) -> None:
     assert [found.split(" has")[0] for found in judged(log)] == ["the write-ahead log"]
 
 
-def test_a_trend_is_the_line_that_is_nearest() -> None:
+def test_trend_is_a_least_squares_line() -> None:
     slope, error = trend([(x, 3 * x + 1) for x in range(10)])
     assert slope == pytest.approx(3)
     assert error == pytest.approx(0)

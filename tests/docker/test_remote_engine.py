@@ -294,7 +294,9 @@ class TestWhoCannotBeReached:
             ("ssh://", "is not an address such as ssh://user@host:22"),
         ],
     )
-    async def test_it_is_said_why(self, elsewhere: Elsewhere, url: str, why: str) -> None:
+    async def test_unreachable_engine_is_reported_with_the_reason(
+        self, elsewhere: Elsewhere, url: str, why: str
+    ) -> None:
         with pytest.raises(RuntimeUnavailableError, match=why):
             await asyncio.to_thread(connect, url)
 

@@ -13,7 +13,7 @@ SESSION = ROOT / "tests" / "sessions" / "figure_and_page.yaml"
 
 
 @pytest.mark.browser
-def test_an_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
+def test_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
     """What each step must have said stands in the session itself; one that says otherwise ends it with an error."""
     handloom = Handloom(tmp_path, HANDLOOM__AGENT__CONFIRM="never")
     done = handloom("run", "Show me a wave.", "--model", f"scripted:{SESSION}", "--json", within_s=90)

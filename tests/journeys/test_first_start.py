@@ -20,7 +20,7 @@ def terminal(handloom: Handloom) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Terminal) -> None:
+def test_without_a_key_enter_alone_starts_the_demo(terminal: Terminal) -> None:
     terminal.handloom()
     terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q quits")
     terminal.read_the_question()
@@ -31,7 +31,7 @@ def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Term
 
 
 @pytest.mark.usefixtures("no_isolation")
-def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
+def test_changed_setting_applies_to_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
     home = Path(handloom.environ["HANDLOOM_HOME"])
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("# mine\n")

@@ -91,7 +91,7 @@ def script(workspace: Path, outside: str) -> list[dict[str, Any]]:
 
 @pytest.mark.browser
 @pytest.mark.bubblewrap
-async def test_what_a_hijacked_model_does_stays_inside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hijacked_model_stays_in_the_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", OF_THE_HOST)
     home = tmp_path / "user"
     (home / ".ssh").mkdir(parents=True)

@@ -223,7 +223,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("finished")
 
 
-def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
+def test_early_keys_do_not_answer(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, **{GUARD_MS: "60000"})
     with closing(Terminal(handloom, 100, 30)) as terminal:
         terminal.handloom("--model", write_script(tmp_path, [{"tool_calls": [bash("touch made")]}, FINISH]))

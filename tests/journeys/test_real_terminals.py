@@ -46,7 +46,7 @@ def shows(xterm: RealXterm, *, wider_than: int = 0) -> bool:
     return same(seen, small.resize(seen.size, Image.Resampling.NEAREST))
 
 
-def test_xterm_shows_the_page_as_it_is_and_nothing_of_it_elsewhere(handloom: Handloom, site: Site) -> None:
+def test_xterm_shows_the_page_only_in_its_pane(handloom: Handloom, site: Site) -> None:
     opened = {"name": "browser", "arguments": {"code": f"goto('{site.url}')", "security_risk": "LOW"}}
     model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, FINISH])
     folder = Path(handloom.home).parent

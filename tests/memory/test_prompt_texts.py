@@ -96,7 +96,7 @@ def huge() -> Log:
 
 
 @pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
-def test_the_prompt_is_as_it_was(shape: object) -> None:
+def test_prompt_is_unchanged(shape: object) -> None:
     log = shape()  # type: ignore[operator]
     events = CondenserPipeline(CondenserSettings()).visible_events(View.of(log).events)
     text = as_text(build_messages(events, 3_000 if shape is huge else None))

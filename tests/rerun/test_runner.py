@@ -315,7 +315,7 @@ async def _held(rerun: Rerun, after: int = 0) -> None:
         await rerun.changed.wait()
 
 
-async def test_a_loop_of_the_recording_does_not_stop_the_run(tmp_path: Path) -> None:
+async def test_loop_in_the_recording_does_not_stop_the_run(tmp_path: Path) -> None:
     turns: Turns = [*[{"tool_calls": [bash("echo same")]}] * 6, FINISH]
     settings = Settings.model_validate({"agent": {"confirm": "never"}})
     async with managing(tmp_path, settings=settings) as manager:
@@ -363,7 +363,7 @@ async def test_refused_actions_are_not_asked_about_again(tmp_path: Path) -> None
         assert rerun.session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_conversation_without_actions_is_refused(tmp_path: Path) -> None:
+async def test_conversation_without_actions_is_refused(tmp_path: Path) -> None:
     async with managing(tmp_path) as manager:
         source = await recorded(manager, tmp_path, [{"text": "Nothing to do."}])
         await manager.close(source.id)

@@ -56,7 +56,7 @@ def run(command: str) -> CmdRunAction:
     return CmdRunAction(command=command, blocking=True, timeout=60)
 
 
-def test_it_is_a_runtime() -> None:
+def test_remote_runtime_implements_the_protocol() -> None:
     runtime: Runtime = RemoteRuntime(parse_address("https://sandbox.example"), lambda: KEY)
     assert (runtime.isolation, runtime.why_open, runtime.working_dir) == ("remote", "", "/workspace")
 
@@ -232,7 +232,7 @@ class TestCertificates:
         url = self.secure(process, authority, "IP:127.0.0.1", days=-1)
         assert "certificate has expired" in await refusal(url, ca_file=authority.certificate)
 
-    async def test_a_file_that_holds_none(self, tmp_path: Path) -> None:
+    async def test_file_without_a_certificate_is_refused(self, tmp_path: Path) -> None:
         for file, content in ((tmp_path / "nothing", None), (tmp_path / "text", "text")):
             if content is not None:
                 file.write_text(content)

@@ -472,7 +472,7 @@ class TestClosing:
         with pytest.raises(RuntimeUnavailableError, match="closed"):
             await session.setup.ready()
 
-    async def test_in_the_middle_of_a_clone_leaves_nothing_running(self, tmp_path: Path) -> None:
+    async def test_closing_during_a_clone_leaves_nothing_running(self, tmp_path: Path) -> None:
         asked, gone = asyncio.Event(), asyncio.Event()
 
         async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -492,7 +492,7 @@ class TestClosing:
                 async with asyncio.timeout(10):
                     await gone.wait()
 
-    async def test_in_the_middle_of_a_setup_script_leaves_nothing_running(self, tmp_path: Path) -> None:
+    async def test_closing_during_a_setup_script_leaves_nothing_running(self, tmp_path: Path) -> None:
         script = f"trap '' INT TERM HUP\nbash -c 'echo $$ > {tmp_path}/pid; echo begun; exec sleep 600'\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["true"], url, with_settings=ALWAYS) as session:

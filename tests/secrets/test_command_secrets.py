@@ -77,7 +77,7 @@ async def test_no_shell_option_shows_the_secret(bash: BashSession, around: str, 
     assert "gone" in await run(bash, 'echo "${TOKEN-gone}"')
 
 
-async def test_a_debug_trap_and_a_background_loop_of_the_agent_can_read_it(bash: BashSession, tmp_path: Path) -> None:
+async def test_debug_trap_or_background_loop_can_read_the_secret(bash: BashSession, tmp_path: Path) -> None:
     """What docs/sandbox.md says is open: lending keeps a secret out of the log, not from an agent that wants it."""
     await run(bash, """trap '[ -z "${TOKEN-}" ] || printf %s "$TOKEN" > trapped' DEBUG""")
     await run(bash, "true", TOKEN=OTHER)
@@ -140,7 +140,7 @@ async def test_secret_is_not_written_to_disk(bash: BashSession) -> None:
     assert not list(folder.glob("handloom-lent-*"))
 
 
-def test_references_to_secrets() -> None:
+def test_references_to_secrets_are_found() -> None:
     names = {"TOKEN", "API_KEY"}
     for text in (
         "curl -H $TOKEN", "${TOKEN}", "${TOKEN:-x}", "${#TOKEN}", "printenv TOKEN", 'os.environ["TOKEN"]',

@@ -74,7 +74,7 @@ def files_with(folder: Path, value: str) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
 
 
-def test_a_value_goes_into_the_keyring_to_one_command_and_into_no_file(handloom: Handloom, tmp_path: Path) -> None:
+def test_keyring_value_reaches_one_command_and_no_file(handloom: Handloom, tmp_path: Path) -> None:
     kept, listed, ran, gone, after = session(
         handloom,
         UNLOCKED,

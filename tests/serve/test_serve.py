@@ -286,7 +286,7 @@ async def test_restarted_server_reconnects_the_page(
 SLOW = "echo x >> starts; trap 'read -r < go; exit' TERM; echo up; while :; do sleep 600 & wait; done"
 
 
-async def test_viewer_that_connects_while_the_server_ends_starts_nothing(
+async def test_viewer_connecting_during_shutdown_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

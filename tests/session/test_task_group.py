@@ -71,5 +71,5 @@ async def test_late_tasks_are_cancelled_at_close() -> None:
     assert task.cancelled()
 
 
-async def test_without_tasks_it_closes_at_once() -> None:
+async def test_without_tasks_the_group_closes_at_once() -> None:
     await SessionTasks("c", Frames()).aclose(20)

@@ -63,7 +63,7 @@ def test_committed_log_frames_are_read(tmp_path: Path) -> None:
         assert table(path) == read_by_sqlite(path), f"the log has only {size} bytes"
 
 
-def test_the_log_alone_is_read_with_its_own_size_of_page(tmp_path: Path) -> None:
+def test_log_alone_is_read_with_its_own_page_size(tmp_path: Path) -> None:
     with database(tmp_path / "live", 1024, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES (?)", ["long" * 1000])

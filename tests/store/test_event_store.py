@@ -55,14 +55,14 @@ async def test_queued_appends_are_written_when_the_store_closes(tmp_path: Path) 
         assert await store.listing.owners(["c"]) == {}
 
 
-async def test_a_closed_store_does_not_own_conversations(tmp_path: Path) -> None:
+async def test_closed_store_does_not_own_conversations(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         assert is_running(tmp_path / "locks", store.mark.name)
     assert not is_running(tmp_path / "locks", store.mark.name)
     assert not (tmp_path / "locks" / f"{store.mark.name}.lock").exists()
 
 
-async def test_only_an_index_of_another_form_is_rebuilt(store: EventStore) -> None:
+async def test_only_an_index_of_another_version_is_rebuilt(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("one"), said("two")])
     assert await store.index() == 0
@@ -138,9 +138,7 @@ async def test_spending_without_an_event_counts_for_the_day(tmp_path: Path) -> N
         assert await store.spent_by_day() == {AT.date(): Spent(2, 0.75, 1, 15, 3.0)}
 
 
-async def test_a_recording_that_cannot_be_stored_is_only_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_recording_that_cannot_be_stored_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with EventStore(tmp_path) as store:
         lease = await conversation(store)
     await store.record(lease, pack_frames([RecordedFrame(-1, AT, TerminalOutput(0, b"late"))]))
@@ -200,7 +198,7 @@ async def test_fork_copies_events_pictures_and_recordings(store: EventStore) -> 
     assert await store.count_conversations() == 5
 
 
-async def test_a_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
+async def test_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
         _, blobs = extract_pictures(MessageAction(content="see", image_urls=[url(png())]))
         await store.adopt(new("n"), [], blobs=blobs)
@@ -251,7 +249,7 @@ def vocabulary(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("indexed", "later"), [(3, 0), (3, 2), (0, 3), (500, 1), (1100, 0), (501, 700)])
-async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
+async def test_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
     """However many pieces of it were indexed, and however much was not."""
     kept = await conversation(store, "kept", "stays 漢字")
     lease = await conversation(store, "c")
@@ -269,7 +267,7 @@ async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStor
     assert (await store.count_unindexed(), await store.index()) == (1, 0)
 
 
-async def test_the_index_is_made_in_pieces_and_asks_after_each_round(store: EventStore) -> None:
+async def test_index_is_built_in_rounds_that_can_be_stopped(store: EventStore) -> None:
     await conversation(store, "long", *["common"] * 1100)
     await conversation(store, "short", *["common"] * 3)
     asked: list[int] = []
@@ -309,7 +307,7 @@ async def test_events_that_another_process_deleted_or_indexed_are_skipped(
     assert vocabulary(store.path) == []
 
 
-async def test_a_reader_does_not_rebuild_a_damaged_index(store: EventStore) -> None:
+async def test_reader_does_not_rebuild_a_damaged_index(store: EventStore) -> None:
     await conversation(store, "c", "word")
     await store.index()
     async with EventReader(store.home) as reader:

@@ -367,7 +367,7 @@ async def test_missing_git_is_reported(place: Place, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("id", ["", "--output=/tmp/x", "HEAD", "0" * 40])
-async def test_an_unknown_checkpoint_is_refused(place: Place, id: str) -> None:
+async def test_unknown_checkpoint_is_refused(place: Place, id: str) -> None:
     with pytest.raises(CheckpointError, match="There is no checkpoint"):
         await place.store().restore(id)
 

@@ -103,7 +103,7 @@ class TestTag:
         with costs_at_most(20):
             RECIPE.tag("sha256:1")
 
-    def test_the_user_is_never_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_user_is_never_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "getuid", lambda: 0)
         monkeypatch.setattr(os, "getgid", lambda: 0)
         assert User.of_host() == User(1000, 1000)

@@ -154,7 +154,7 @@ class TestArchivesThatAreRefused:
         (workspace.parent / "coming.tar").unlink()
         assert files(workspace.parent) == before
 
-    def test_two_of_one_name(self, workspace: Path) -> None:
+    def test_duplicate_names_get_a_suffix(self, workspace: Path) -> None:
         with pytest.raises(ArchiveError, match="twice"):
             brought(workspace, entry("work/x", b"1"), entry("work/x", b"2"))
 

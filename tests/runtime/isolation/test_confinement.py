@@ -212,7 +212,7 @@ async def test_hidden_folder_in_the_workspace_stays_hidden(workspace: Path) -> N
     assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
 
 
-async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
+async def test_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
     fired = tmp_path / "fired"
     with (workspace / ".git" / "config").open("a") as config:
         config.write(f'[core]\n\tfsmonitor = "touch {fired}; false"\n\tsshCommand = "touch {fired}"\n')

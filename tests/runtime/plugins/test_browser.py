@@ -79,7 +79,7 @@ class TestReading:
         assert seen.dom_object
         assert seen.extra_element_properties
 
-    async def test_an_address_without_a_scheme_is_completed(self, browser: Browser, site: Site) -> None:
+    async def test_address_without_a_scheme_is_completed(self, browser: Browser, site: Site) -> None:
         site.pages["/x"] = "<h1>here</h1>"
         assert "# here" in (await browser.browse(site.url("/x").removeprefix("http://"))).content
 

@@ -99,7 +99,7 @@ async def test_token_request_starts_the_editor_again(made: VSCodePlugin, tmp_pat
     assert await status_of(second["url"] or "") == 200
 
 
-async def test_it_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> None:
+async def test_editor_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> None:
     install(tmp_path, "openvscode-server", EDITOR)
     await made.start()
     process = made._process

@@ -136,7 +136,7 @@ class TestRoutes:
         ],
         ids=["no JSON", "no action", "no JSON type", "too large"],
     )
-    async def test_a_bad_body_is_refused(
+    async def test_invalid_body_is_refused(
         self, server: Server, http: aiohttp.ClientSession, body: bytes, content_type: str, status: int
     ) -> None:
         headers = {KEY_HEADER: KEY, "Content-Type": content_type}

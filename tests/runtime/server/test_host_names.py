@@ -112,7 +112,7 @@ async def test_any_name_may_start_a_path(server: Server, client: ActionExecution
 @pytest.mark.parametrize(
     "name", ["-rf", "$(touch pwned)", "'; touch pwned; '", "a\nb", "--bind", "\udcff", "%s {0}"], ids=ascii
 )
-async def test_a_workspace_may_have_any_name(tmp_path: Path, name: str) -> None:
+async def test_workspace_may_have_any_name(tmp_path: Path, name: str) -> None:
     workspace = repository(tmp_path / name)
     async with isolated(workspace) as runtime:
         assert (await run(runtime, "touch made && git status >/dev/null && echo done")).content == "done"

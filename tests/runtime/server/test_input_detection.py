@@ -185,7 +185,7 @@ async def test_program_that_reads_later_is_detected_later(shell: Shell) -> None:
     assert observation.metadata.suffix.endswith(prompt.WAITS)
 
 
-async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input(shell: Shell) -> None:
+async def test_shell_that_has_not_read_the_command_does_not_wait_for_input(shell: Shell) -> None:
     await shell.run("true")
     os.kill(shell.session.pid, signal.SIGSTOP)  # as on a machine that stands still
     try:

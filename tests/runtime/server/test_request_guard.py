@@ -73,7 +73,7 @@ class TestBrowsers:
                 assert response.status == 401
 
 
-def test_a_server_without_a_key_is_refused() -> None:
+def test_server_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="everybody could use it"):
         RequestGuard("")
 

@@ -210,7 +210,7 @@ class TestTyping:
 
 
 class TestReading:
-    async def test_a_pause_makes_the_program_wait(self, screen: Screen) -> None:
+    async def test_pause_makes_the_program_wait(self, screen: Screen) -> None:
         await screen.start("echo @; read x; head -c 1000000 /dev/zero | tr '\\0' y; touch done")
         screen.terminal.pause()
         screen.terminal.pause()

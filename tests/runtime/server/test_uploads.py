@@ -75,7 +75,7 @@ class TestFile:
         assert modes == [0o750, 0o750, 0o640]
 
     @pytest.mark.parametrize("destination", ["a/b/", "a/b/.", "a//b", "a/../a/b"])
-    def test_the_destination_may_be_written_in_any_form(self, place: Path, destination: str) -> None:
+    def test_destination_may_be_written_in_any_form(self, place: Path, destination: str) -> None:
         with closing(Upload(f"{place}/{destination}", UMASK)) as upload:
             upload.place("new")
         assert (place / "a/b/new").read_bytes() == b""
@@ -95,11 +95,11 @@ class TestFile:
         assert tree(place.parent) == before
 
     @pytest.mark.parametrize("destination", ["relative", "", "~/x", "/tmp/\0"])
-    def test_the_destination_has_to_be_absolute(self, destination: str) -> None:
+    def test_destination_must_be_absolute(self, destination: str) -> None:
         with pytest.raises(TransferError, match="Destination must be an absolute path"):
             Upload(destination, UMASK)
 
-    def test_a_destination_below_a_file_is_refused(self, place: Path) -> None:
+    def test_destination_below_a_file_is_refused(self, place: Path) -> None:
         with pytest.raises(TransferError, match=r"is not a folder\. Choose another destination"):
             Upload(str(place / "kept/file/below"), UMASK)
 

@@ -184,7 +184,7 @@ async def test_transcript_is_scrolled_while_the_prompt_keeps_the_focus(app: Prom
 
 
 @pytest.mark.parametrize("key", ["ctrl+c", "f6", "f7", "ctrl+x", "ctrl+d", "ctrl+f"])
-async def test_the_keys_of_the_app_reach_it_from_an_empty_prompt(app: PromptApp, key: str) -> None:
+async def test_app_keys_work_from_an_empty_prompt(app: PromptApp, key: str) -> None:
     await app.pilot.press(key)
     assert app.reached == [key]
 

@@ -81,7 +81,7 @@ async def reading(home: Path, rest_s: float = REST_S) -> AsyncIterator[Reading]:
             bell.close()
 
 
-async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None:
+async def test_event_is_readable_when_the_notification_arrives(tmp_path: Path) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path, rest_s=0.0) as it:
         assert it.followed.owner == Owner(owner.process.pid, "")
         for number in range(30):
