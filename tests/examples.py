@@ -18,7 +18,7 @@ from tests.program import ROOT
 
 FOLDER = ROOT / "docs" / "examples"
 TASKS: Mapping[str, str] = {"lines": "How many lines has greeting.txt?"}
-"""What is asked for, by the names of the scripts."""
+"""The tasks by script name."""
 
 
 def run(task: str, *options: str, home: Path) -> subprocess.CompletedProcess[str]:

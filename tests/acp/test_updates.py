@@ -1,4 +1,4 @@
-"""Events and frames as updates: what is sent once, what is left out, what a question shows, and the queue."""
+"""Events and frames become updates: what is sent once, what is left out, what a question shows, and the queue."""
 
 from __future__ import annotations
 

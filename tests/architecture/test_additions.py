@@ -1,4 +1,4 @@
-"""One place per addition: what is added in one place is complete, or a test here says what is missing."""
+"""Things that are added in one place are complete, or a test here says what is missing."""
 
 from __future__ import annotations
 

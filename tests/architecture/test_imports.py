@@ -1,4 +1,4 @@
-"""What is loaded where. What the first frame loads is held by tests/tui, what choosing a model loads by tests/llm."""
+"""What each module imports. tests/tui checks the first frame, tests/llm checks choosing a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY |= {"mcp", "aiohttp", "pydantic", "yaml", "asyncio"}
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The modules of a fresh interpreter after a statement, beyond those that it begins with."""
+    """The modules that a statement loads in a fresh interpreter."""
     code = f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stdout.split())

@@ -24,7 +24,7 @@ LIMIT_LOOPS = 8.0
 
 
 def coroutine_of_core(body: str) -> Any:
-    """A coroutine that stands in core, as far as anyone can tell."""
+    """A coroutine whose file name is in core."""
     names: dict[str, Any] = {}
     exec(compile(f"async def work(path):\n    {body}", str(ROOT / "core" / "work.py"), "exec"), names)
     return names["work"]
@@ -66,7 +66,7 @@ def test_loop_turn_over_50_ms_is_reported() -> None:
 
 
 TRIES = 3
-"""A busy machine only adds to what a callback takes, so the quietest of some runs tells."""
+"""A busy machine makes callbacks slower, so the fastest of several runs counts."""
 
 
 def test_no_loop_turn_takes_over_50_ms(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is installed is what was locked, and runs nothing that nobody asked for."""
+"""The installed packages are the locked ones, and none runs code unexpectedly."""
 
 from __future__ import annotations
 

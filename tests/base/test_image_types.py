@@ -1,4 +1,4 @@
-"""Pictures are told by their first bytes, and what is cut off or made up is told to be none."""
+"""Pictures are recognised by their first bytes, and truncated or invalid ones are refused."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from core.interpreter import OWN, leave_out, start_command, workspaces_of
 from tests.program import ROOT
 
 STARTS = re.compile(r"""["']-m["'],\s*["'](?:core|runtime|tui)\b""")
-"""A command that starts a module of ours by its name."""
+"""A command that starts a Handloom module by its name."""
 
 
 @pytest.fixture

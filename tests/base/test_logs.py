@@ -1,4 +1,4 @@
-"""The log cannot be forged by what it tells of, and is the owner's alone."""
+"""Log entries cannot be forged by their content, and only the owner can read the log."""
 
 from __future__ import annotations
 

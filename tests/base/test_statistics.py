@@ -1,4 +1,4 @@
-"""Statistics are a fold of the log: known figures of known logs, on every prefix, whatever the clocks do."""
+"""Statistics are a fold of the log: known figures for known logs, on every prefix, with any clock."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Log:
-    """A log told event by event; each says how many seconds after the first one it came."""
+    """A log built event by event, with times in seconds after the first one."""
 
     def __init__(self) -> None:
         self.events: list[Envelope] = []
@@ -62,7 +62,7 @@ class Log:
 
 
 def statistics_of(log: Iterable[Envelope]) -> Statistics:
-    """Those of a log that is counted from its first event on."""
+    """The statistics of a log, counted from its first event."""
     tally = Tally()
     for envelope in log:
         tally.add(envelope)
@@ -130,7 +130,7 @@ def test_percentile_95_is_the_nearest_rank() -> None:
 
 
 def answers(*metrics: LLMMetrics | None) -> Statistics:
-    """The statistics of a conversation in which each answer says this much of what was spent until then."""
+    """The statistics of a conversation whose answers report these accumulated costs."""
     log = Log()
     for sums in metrics:
         asked = log.add(0, MessageAction(content="go"), USER)

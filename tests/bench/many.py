@@ -37,7 +37,7 @@ class Thoughts(Unconfined):
         """There is nothing to start."""
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """A thought has been had as soon as it is written down."""
+        """A thought is finished when it is stored."""
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
 

@@ -27,7 +27,7 @@ from tests.openai_server import KEY
 
 CALLS, WARM, LONG_CALLS = sized(200, 3), sized(20, 1), sized(40, 2)
 ADDED_MS = 8.0
-"""What we allow ourselves on top of what the network and the server need."""
+"""The overhead that is acceptable on top of network and server."""
 FIRST_MS = 100.0
 """For the first call, once the model host has been up for as long as it takes to write a message."""
 WRITING_S = 2.0
@@ -53,7 +53,7 @@ async def _measure() -> list[Figure]:
     try:
         async with httpx.AsyncClient() as client:
             await host.ping()
-            await asyncio.sleep(WRITING_S)  # the user's, not a wait for anything of ours
+            await asyncio.sleep(WRITING_S)  # of the user, not a wait for Handloom
             first = await _ours(llm, request)
             bare, ours, alone = [], [], []
             for _ in range(CALLS + WARM):

@@ -19,7 +19,7 @@ MARKS = {
     "containers": (pytest.mark.docker,),
     **dict.fromkeys(("first_frame", "keys", "resume", "terminal"), (pytest.mark.alone,)),
 }
-"""What areas need, and those that draw a flooded screen: beside other tests that would take minutes."""
+"""Requirements of areas. Those that draw a flooded screen run alone: beside other tests they would take minutes."""
 WITHIN_S = 400
 
 

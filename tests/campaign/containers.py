@@ -100,7 +100,7 @@ async def _fault(session: AgentSession, gate: Gate, rng: random.Random, case: st
     facts.counts["told to the command that ran"] += not _went_well(observation)
     facts.peak("seconds until the command had its observation", taken)
     begun_at = time.monotonic()
-    for _ in range(3):  # a fault that came after the command's end is told to the next one
+    for _ in range(3):  # a fault after the command's end is reported by the next command
         observation = await _answered(session, "echo begun; echo ended")
         if _went_well(observation):
             break

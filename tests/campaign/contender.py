@@ -34,7 +34,7 @@ async def contend(store: EventStore, chance: random.Random) -> None:
         try:
             lease = await store.acquire(CONVERSATION)
         except StoreBusyError:
-            await asyncio.sleep(chance.uniform(0.001, PAUSE_S))  # nobody is told when a lease becomes free
+            await asyncio.sleep(chance.uniform(0.001, PAUSE_S))  # no process is notified when a lease becomes free
             continue
         say(f"own {lease.token}")
         while chance.random() > 0.02:

@@ -35,7 +35,7 @@ def prose(chance: random.Random) -> str:
 
 
 def calls(chance: random.Random) -> list[tuple[str, str]]:
-    """What is to be done next, as names and arguments."""
+    """The next actions, as names and arguments."""
     number = chance.randrange(10**6)
     path = f"note-{number % 20}.txt"
     command = chance.choice(

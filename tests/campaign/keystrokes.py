@@ -81,11 +81,11 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Export with secrets redacted": [("dialog", "redact")],
     "Export unredacted": [("dialog", "keep")],
 }
-"""What the session, or the caller of a dialog, is told where a row of this title is taken; other rows tell nothing."""
+"""The effect of choosing a row with this title; other rows have none."""
 LEFT: list[list[tuple[str, ...]]] = [[("dialog", "False")], [("dialog", "None")]]
 """What Esc in a dialog may come to."""
 HARMLESS = frozenset({"set_confirm_mode", "send"})
-"""What may be told at any time: the mode runs nothing, and a message is a message."""
+"""Effects that are always allowed: changing the mode runs nothing, and a message is only a message."""
 
 
 def _command(command: str, **judged: object) -> CmdRunAction:
@@ -240,7 +240,7 @@ def _title(row: AnswerRow) -> str:
 
 
 def allowed(key: str, text: str, row: str, seen_s: float, *, in_dialog: bool = False) -> list[list[tuple[str, ...]]]:
-    """All that a key may come to, by what was on the screen before it. It may always come to nothing."""
+    """Every allowed effect of a key, given the screen before it. No effect is always allowed."""
     nothing: list[tuple[str, ...]] = []
     if in_dialog and key == "escape":
         return [nothing, *LEFT]
@@ -286,7 +286,7 @@ async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, 
 
 
 async def _clear(it: Running) -> None:
-    """Nothing is asked, and nothing is written."""
+    """No question is open and the prompt is empty."""
     while not it.shows_the_workspace:
         it.app.pop_screen()
         await _settled(it)

@@ -115,13 +115,13 @@ def _command(command: str) -> CmdRunAction:
 
 
 def check_printed(text: str, name: str, lines: int, case: str) -> None:
-    """Raises Violation unless every line stands there once, in order."""
+    """Raise Violation unless each line exists once, in order."""
     wanted = " ".join(f"{name} {number}" for number in range(1, lines + 1))
     check(" ".join(text.split()) == wanted, f"{case}: printed {text[-500:]!r}")
 
 
 def check_effects(found: Collection[str], answered: Collection[str], cancelled: Collection[str]) -> None:
-    """Raises Violation unless what was answered happened once, and what was cancelled at most once."""
+    """Raise Violation unless answered actions ran once and cancelled ones at most once."""
     counted = Counter(found)
     twice = [name for name, times in counted.items() if times > 1]
     check(not twice, f"carried out twice: {twice}")

@@ -160,7 +160,7 @@ async def is_usable(execute: Execute, case: str, facts: Facts) -> None:
 
 
 async def _said(execute: Execute, command: str, begun: asyncio.Event | None = None) -> CmdOutputObservation:
-    """What a command said; one with an event for its beginning is given all of its time."""
+    """The output of a command; one that signals its start is given its full time."""
 
     def on_frame(frame: Frame) -> None:
         if begun is not None:

@@ -34,7 +34,7 @@ MEMORY = "/dev/shm"
 """Where syncing is free: it is the moment between two system calls that is tried here, not the disk."""
 
 Try = Callable[[str], str | None]
-"""Does something with a path; what was read, if anything was."""
+"""Does something with a path. Returns what was read, if anything."""
 
 
 def run(count: int, seed: int, *, by_path: bool = False) -> Result:
@@ -76,7 +76,7 @@ def _one(attempt: Try, path: str, facts: Facts) -> None:
 
 
 def careful(roots: Roots) -> Iterator[Try]:
-    """What the server does with files."""
+    """The server's file operations."""
     editor = Editor(roots, UMASK)
     versions = iter(range(1, sys.maxsize))
 
@@ -127,7 +127,7 @@ def check_outside(base: Path) -> None:
 
 
 def check_inside(base: Path, facts: Facts) -> None:
-    """Every file is whole, and nothing is left of what was not finished."""
+    """Every file is complete, and no temporary file is left."""
     for folder, _, files in os.walk(base / "root"):
         for name in files:
             path = os.path.join(folder, name)

@@ -14,7 +14,7 @@ AT_REST = Sample(0.0, 130.0, 260.0, 100_000, 49, 12, 20, 3, 4_000_000, 100)
 
 
 def hour(seed: int, *, mb_per_hour: float = 0.0, of: str = "", warm_up_mb: float = 60.0) -> list[Sample]:
-    """A sample each minute: noise, caches that fill up in a quarter of an hour, and what is to grow."""
+    """One sample a minute: noise, caches that fill within a quarter of an hour, and optional growth."""
     chance, samples = random.Random(seed), []
     for minute in range(60):
         resident = 130 + min(1.0, minute / 15) * warm_up_mb + mb_per_hour * minute / 60 + chance.gauss(0, 3)

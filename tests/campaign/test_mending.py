@@ -1,4 +1,4 @@
-"""Damaged databases in short form, and the control: an event that is lost and not told of is noticed."""
+"""Damaged databases in short form, and the control: an unreported lost event is noticed."""
 
 from __future__ import annotations
 

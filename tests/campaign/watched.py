@@ -20,7 +20,7 @@ from types import FrameType
 from tui.__main__ import main
 
 NAMED = 40
-"""Types that are told of."""
+"""Types that are reported."""
 
 
 def count_into(file: str) -> None:

@@ -1,4 +1,4 @@
-"""One shell that remembers, told in V0's words, and usable after everything."""
+"""One shell that keeps its state, gives V0's messages, and stays usable."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ EVERYTHING = {
     "agreed to ahead",
     "denied one of several",
 }
-"""What stands in the way of some of them and what is undone, so that it is known to have been tried."""
+"""Situations that some interleavings must reach, so that they are known to have been tested."""
 
 
 def test_the_invariants_hold_in_random_interleavings(seed: int) -> None:
@@ -74,7 +74,7 @@ def forgets_unread_messages(s: State, env: Envelope) -> State:
 
 
 def takes_stale_answers(s: State, env: Envelope) -> State:
-    """An answer is accepted whatever it answers."""
+    """An answer is accepted for any action."""
     if env.source is EventSource.AGENT and env.cause is not None and s.asked is None and s.answer_left == 0:
         return decide.evolve(replace(s, asked=env.cause), env)
     return decide.evolve(s, env)
@@ -228,7 +228,7 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
 
 
 RARE: dict[Callable[[State, Envelope], State], int] = {keeps_an_approval_that_was_undone: 3300}
-"""Where the search begins for what one interleaving in a thousand shows, so that it is not long."""
+"""The seed at which the search starts, for something that one interleaving in a thousand shows."""
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.docker
 TRIAL = "handloom-trial"
-"""What the images of these tests are called, so that no other image is theirs to remove."""
+"""The names of images made by these tests, so that no other image is removed."""
 MARK = "handloom.trial=yes"
 CODE_STEP = "Handloom's own code"
 
@@ -43,14 +43,14 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def derived_base(client: docker.DockerClient, name: str, *steps: str) -> str:
-    """A base of our own, so that nothing that a build on it leaves is anybody else's."""
+    """A separate base image, so that builds on it leave nothing in others."""
     text = "\n".join((f"FROM {base_image()}", f"LABEL {MARK}", *steps))
     client.images.build(fileobj=io.BytesIO(text.encode()), tag=f"{TRIAL}:{name}", rm=True)
     return f"{TRIAL}:{name}"
 
 
 def containers(client: docker.DockerClient) -> list[Container]:
-    """Those in which steps of builds on a base of ours run."""
+    """Containers in which build steps run."""
     return list(client.containers.list(all=True, ignore_removed=True, filters={"label": MARK}))
 
 

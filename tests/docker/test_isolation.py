@@ -1,4 +1,4 @@
-"""A container is a sandbox with the same walls as bubblewrap's: nothing gets out, and the work inside goes on."""
+"""A container has the same isolation as bubblewrap: nothing escapes, and ordinary work is possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in the image works where nothing is allowed: no root, a read-only system, no network, no capability."""
+"""Programs of the image work without root, network and capabilities, on a read-only system."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class TestStart:
             assert time.monotonic() - begun_at < 60
 
     def test_code_in_the_image_is_compiled(self, sandbox: Served) -> None:
-        """A read-only system could not keep what a start compiles."""
+        """A read-only system cannot store code compiled at start."""
         bare = (
             "find /opt/handloom -name '*.py' -not -path '*/tests/*' | wc -l; find /opt/handloom -name '*.pyc' | wc -l"
         )

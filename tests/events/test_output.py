@@ -1,4 +1,4 @@
-"""What the model reads of a terminal's bytes."""
+"""The text that the model reads of terminal output."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from core.import_export.bounded_json import MAX_DEPTH, MAX_FILE_PARTS, MAX_KEYS,
 from tests.yardstick import costs_at_most
 
 LOOPS = 600
-"""What a refusal may cost: some seconds. One is usual, and anything quadratic takes hours."""
+"""Time limit of a refusal in seconds. One second is usual, and a quadratic algorithm takes hours."""
 
 
 def read(text: str | bytes) -> list[Any]:

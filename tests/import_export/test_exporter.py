@@ -1,4 +1,4 @@
-"""Export: whole files or none, page by page, and every format readable by those that it is for."""
+"""Export: complete files or none, written page by page, readable in every format."""
 
 from __future__ import annotations
 
@@ -322,7 +322,7 @@ OURS = re.compile(r"</?(?:details|summary|code|sub)>|[^<]")
 
 
 def assert_harmless(text: str) -> None:
-    """A reader of Markdown finds no HTML but ours, and nothing that it would fetch or run."""
+    """A Markdown parser finds no HTML but Handloom's own, and nothing that is loaded or run."""
     for kind in ("commonmark", "gfm-like"):
         tokens = list(MarkdownIt(kind, {"linkify": False}).parse(text))
         while tokens:

@@ -81,7 +81,7 @@ async def place(page: Page) -> int:
 
 
 async def visible(page: Page) -> list[int]:
-    """The events that have happened, by what the chat holds."""
+    """The events that have happened, according to the chat."""
     ids: list[str] = await page.eval_on_selector_all("#chat article.shown", "all => all.map(one => one.id)")
     return [int(id[1:]) for id in ids]
 

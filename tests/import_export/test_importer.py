@@ -23,7 +23,7 @@ from tests.program import Handloom
 from tests.tapes import recording_of
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
-"""Those of the index are in tables of their own beside it, which are not virtual."""
+"""Shadow tables of the index are ordinary tables."""
 
 
 def fingerprint(home: Path) -> tuple[str, str]:

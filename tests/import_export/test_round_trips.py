@@ -1,4 +1,4 @@
-"""What was exported comes back as it was, and what was imported leaves as it came."""
+"""Exported conversations are imported unchanged, and imported ones are exported unchanged."""
 
 from __future__ import annotations
 

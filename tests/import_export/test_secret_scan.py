@@ -43,7 +43,7 @@ NOTHING = Patterns({})
 
 
 def made(alphabet: str, count: int, seed: int = 7) -> str:
-    """A value that no one ever had: the shapes below must not stand in a source file as they are."""
+    """A made-up value: the patterns below must not appear literally in a source file."""
     return "".join(random.Random(seed).choices(alphabet, k=count))
 
 

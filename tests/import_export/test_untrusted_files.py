@@ -1,4 +1,4 @@
-"""Files, folders and archives of strangers: what is not as it should be is refused before it costs anything."""
+"""Untrusted files, folders and archives: invalid ones are refused before they cost time or memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING_THERE = "it contains no events of a conversation"
 SHOWN_BY_READING = {
     "another checksum", "less than announced", "more than announced", "packed into too little", "not deflated",
 }  # fmt: skip
-"""Damage of an entry's data, which nobody notices who does not read it."""
+"""Damage in an entry's data, which is found only by reading it."""
 
 
 def refused(path: Path, match: str = ".") -> str:

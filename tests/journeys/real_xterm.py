@@ -65,7 +65,7 @@ class RealXterm:
 
     @property
     def written(self) -> bytes:
-        """What the program wrote to the terminal until this moment."""
+        """The program's output so far."""
         return self._log.read_bytes() if self._log.exists() else b""
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -92,7 +92,7 @@ class RealXterm:
         return before
 
     def seen(self) -> Image.Image:
-        """What is on the display."""
+        """A screenshot of the display."""
         memory = self._memory.read_bytes()
         header = _HEADER.unpack_from(memory)
         start, width, height, line, colours = header[0] + header[19] * 12, header[4], header[5], header[12], header[19]

@@ -13,7 +13,7 @@ from tests.program import HANDLOOM, Ended, Handloom, events_in_archive
 
 
 def refused(done: Ended, *said: str) -> None:
-    """Nothing was begun: no conversation, no output; what is wrong and what to do is one line."""
+    """Nothing was started: no conversation, no output, and one line with the problem and advice."""
     assert done.status in (1, 2)
     assert done.out == ""
     assert "Traceback" not in done.err

@@ -1,4 +1,4 @@
-"""`handloom run` with what is no task: `/compact`, and the instructions that hold for a whole conversation."""
+"""`handloom run` with `/compact` and with instructions for a whole conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`handloom doctor` on machines that lack something: what it says, what to do, how it ends, and what it never does."""
+"""`handloom doctor` on machines with missing requirements: its report, advice and exit status."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`handloom doctor` on terminals that draw pictures, and on one that does not."""
+"""`handloom doctor` on terminals with and without graphics."""
 
 from __future__ import annotations
 

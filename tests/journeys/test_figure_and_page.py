@@ -14,7 +14,7 @@ SESSION = ROOT / "tests" / "sessions" / "figure_and_page.yaml"
 
 @pytest.mark.browser
 def test_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
-    """What each step must have said stands in the session itself; one that says otherwise ends it with an error."""
+    """The session itself checks the result of each step, and ends with an error if one differs."""
     handloom = Handloom(tmp_path, HANDLOOM__AGENT__CONFIRM="never")
     done = handloom("run", "Show me a wave.", "--model", f"scripted:{SESSION}", "--json", within_s=90)
     assert done.status == 0, done.err + done.out[-2000:]

@@ -1,4 +1,4 @@
-"""The first start in a real terminal, as somebody who has read nothing: to an answer, and to a setting that is kept."""
+"""The first start in a real terminal by a new user: to the first answer, and to a stored setting."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_changed_setting_applies_to_the_next_conversation(handloom: Handloom, te
     terminal.press("Down", "Enter")
     terminal.wait_for("Enter saves")
     terminal.press("C-u")
-    terminal.wait_for("empty: 500")  # what a binding does comes later than a letter that is typed behind it
+    terminal.wait_for("empty: 500")  # a binding runs later than the letter typed after it
     terminal.type("77")
     terminal.wait_for(" 77 ")
     terminal.press("Enter")

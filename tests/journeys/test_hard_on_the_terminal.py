@@ -1,4 +1,4 @@
-"""What is hard on a terminal, while the user has the agent's: floods, garbage, pastes, sizes, and shells that die."""
+"""Difficult input for a terminal while the user controls it: floods, garbage, pastes, resizes, and dying shells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASTED_LINES = 2000
 
 @contextmanager
 def taken(handloom: Handloom, *turns: dict[str, object]) -> Iterator[Terminal]:
-    """The workspace, and the terminal in the user's hands."""
+    """The workspace with the terminal under the user's control."""
     with workspace(handloom, *turns) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "returns control", PROMPT)
@@ -75,7 +75,7 @@ def test_garbage_is_handled_and_reset_cleans_up(handloom: Handloom) -> None:
     with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
         run(terminal, "head -c 2000000 /dev/urandom; echo; touch over")
         wait_until_written(handloom, "over", "")
-        terminal.press("C-c")  # what the garbage asked was answered, and stands in the line
+        terminal.press("C-c")  # the replies to the garbage are in the input line
         run(terminal, "reset")
         run(terminal, "clear; echo alive-$((40+2))")
         terminal.wait_for("alive-42", YOURS)

@@ -1,4 +1,4 @@
-"""Opening a hostile repository, and working in it with walls, carries out nothing of it on this machine."""
+"""Opening a hostile repository, and working in it with isolation, runs nothing of it on this machine."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_work_in_a_hostile_repository_runs_nothing_on_the_host(traps: Traps, tmp
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_opening_a_hostile_repository_without_isolation_runs_nothing(traps: Traps, tmp_path: Path, kind: str) -> None:
-    """What the agent runs is the agent's; what we do by ourselves is nothing of the repository's."""
+    """Commands of the agent may run it; what Handloom does itself runs nothing of the repository."""
     KINDS[kind](traps)
     handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
     done = handloom("run", "go", "--model", write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH]))

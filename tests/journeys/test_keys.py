@@ -1,4 +1,4 @@
-"""`handloom keys`: the table and what is wrong with it, and the echo of what keys send, in a real terminal."""
+"""`handloom keys`: the table with its errors, and the display of pressed keys, in a real terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A damaged home is told of with the command that mends it; after that, all that can be read is there."""
+"""A damaged home is reported with the repair command; after the repair all readable data is there."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def as_noise(file: Path) -> None:
 
 
 def without_its_log(file: Path) -> None:
-    file.with_name("handloom.db-wal").write_bytes(file.read_bytes())  # of what it is does not matter to who refuses
+    file.with_name("handloom.db-wal").write_bytes(file.read_bytes())  # its content does not matter for the refusal
     os.truncate(file, 0)
 
 

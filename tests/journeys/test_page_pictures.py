@@ -36,7 +36,7 @@ OTHER = ((0, 0, 0), *QUARTERS[1:])
 
 
 class Site:
-    """The page, which changes when it is told to."""
+    """The page, which changes on request."""
 
     def __init__(self) -> None:
         self.may_change = may_change = threading.Event()
@@ -107,7 +107,7 @@ def until(terminal: GraphicTerminal, is_so: Callable[[], bool], what: str) -> No
 
 
 def shows(terminal: GraphicTerminal, quarters: tuple[tuple[int, int, int], ...], *, enlarged: bool = False) -> bool:
-    """Whether what is seen is the page, or its upper left part: its quarters in their places, and nothing else."""
+    """Whether the visible picture is the page or its upper left part, with its quarters in place."""
     seen = terminal.picture()
     if seen is None:
         return False
@@ -137,7 +137,7 @@ def cells_of(terminal: GraphicTerminal, colour: str) -> int:
 
 
 def covered(terminal: GraphicTerminal) -> bool:
-    """Whether what is seen of the picture is a part of it, or nothing."""
+    """Whether the visible picture is a part of the page, or nothing."""
     return terminal.picture() is None or terminal.holes > 0
 
 

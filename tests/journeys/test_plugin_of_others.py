@@ -1,4 +1,4 @@
-"""A plugin that another package brings: installed, named in the settings, and used, shown and remembered like ours."""
+"""A plugin of another package: installed, enabled in the settings, used, shown and stored."""
 
 from __future__ import annotations
 

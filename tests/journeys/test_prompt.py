@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.tmux, pytest.mark.usefixtures("no_isolation")]
 
 @pytest.fixture
 def editor(handloom: Handloom) -> Path:
-    """A program that is the user's editor; a test says what it does with the file `$1`."""
+    """The user's editor; a test says what it does with the file `$1`."""
     program = handloom.workspace.parent / "editor"
     program.touch()
     program.chmod(0o755)

@@ -24,7 +24,7 @@ SIZE = (120, 36)
 
 
 def page(seen: Image.Image) -> Image.Image | None:
-    """The box around all that has the colours of the page, as it is seen; None where nothing has."""
+    """The bounding box of the page's colours; None if none is visible."""
     found = Image.new("L", seen.size)
     for colour in QUARTERS:
         near = ImageChops.difference(seen, Image.new("RGB", seen.size, colour)).split()
@@ -37,7 +37,7 @@ def page(seen: Image.Image) -> Image.Image | None:
 
 
 def shows(xterm: RealXterm, *, wider_than: int = 0) -> bool:
-    """Whether the quarters are seen, each in its place, and as wide and high as they are."""
+    """Whether all quarters are visible, each in its place with its size."""
     seen = page(xterm.seen())
     if seen is None or seen.width <= wider_than or abs(seen.width / seen.height - 1280 / 720) > 0.1:
         return False

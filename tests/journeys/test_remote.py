@@ -1,4 +1,4 @@
-"""Work on another machine by the command line: done there, told here, and the server is free again."""
+"""`handloom run` with a remote server: work happens there, the result is printed here, and the server is released."""
 
 from __future__ import annotations
 

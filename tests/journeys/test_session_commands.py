@@ -39,7 +39,7 @@ def task(canary: str, file: Path) -> list[dict[str, Any]]:
 
 
 def files_with(home: Path, word: str) -> Iterator[str]:
-    """The files of a home that hold a word, as it is or compressed."""
+    """The files of a home that contain a word, also compressed."""
     for path in sorted(home.rglob("*")):
         if not path.is_file() or path.is_relative_to(home / "logs"):
             continue

@@ -1,4 +1,4 @@
-"""The workspace and its terminal: whatever happens, it is whole again, quiet, and not fooled."""
+"""The terminal is restored in every case, idle when the workspace is, and not confused by replies."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_idle_workspace_writes_nothing(handloom: Handloom) -> None:
         assert terminal.read(3.0) == b""
         terminal.write("go\r")
         terminal.wait_for("finished", "All is done.")
-        quiet(terminal, 4.0)  # what was flashed goes, too
+        quiet(terminal, 4.0)  # flash messages disappear too
         assert terminal.read(3.0) == b""
 
 
@@ -55,7 +55,7 @@ def test_reduced_motion_updates_only_the_seconds(handloom: Handloom) -> None:
         terminal.write("go\r")
         terminal.wait_for("begun", "running")
         seen = []
-        for _ in range(8):  # what the start leaves to do may take a while; what moves never comes to rest
+        for _ in range(8):  # work after the start takes a while, and animations never end
             before, until, writes = len(terminal.raw), time.monotonic() + 5, 0
             while time.monotonic() < until:
                 writes += bool(terminal.read(0.3))
@@ -148,7 +148,7 @@ def test_screen_is_intact_after_many_resizes(handloom: Handloom) -> None:
         terminal.resize(160, 48)
         terminal.write("go\r")
         terminal.wait_for("finished", "All is done.", "NO SANDBOX")
-        quiet(terminal, 4.0)  # what was flashed goes, too
+        quiet(terminal, 4.0)  # flash messages disappear too
         before = terminal.screen
         storm(terminal, 4)
         quiet(terminal)

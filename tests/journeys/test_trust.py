@@ -1,4 +1,4 @@
-"""Trust on the command line: nothing of a project counts before a yes, which can be listed and taken back."""
+"""Trust on the command line: nothing of a project is used before approval, which can be listed and revoked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.runtime.isolation.confined import own
 
 
 def told(handloom: Handloom, tmp_path: Path, *options: str) -> tuple[bool, str]:
-    """Whether the agent was told of the project's words, and what stood on standard error."""
+    """Whether the agent got the project's instructions, and the standard error."""
     done = handloom("run", "go", "--json", "--model", write_script(tmp_path, [FINISH]), *options)
     assert done.status == 0, done.err
     return any("Words of the project" in json.dumps(event) for event in done.events), done.err

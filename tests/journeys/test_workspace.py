@@ -1,4 +1,4 @@
-"""The workspace in a real terminal, as somebody uses it: start, task, answer, leave, come back."""
+"""The workspace in a real terminal in ordinary use: start, task, answer, quit, resume."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_workspace_is_unchanged_after_a_kill(handloom: Handloom, terminal: Termi
     assert all(has_ended(process) for process in started)
     terminal.wait_for("Killed")
     terminal.type("stty sane; clear")
-    terminal.press("C-j")  # nobody has told the terminal that Enter ends a line again
+    terminal.press("C-j")  # the terminal is still in raw mode, where Enter ends no line
     terminal.wait_for("Killed", gone=True)
     terminal.handloom()
     terminal.wait_for("wait for me", "I wait.", "Interrupted by a restart", "interrupted by a restart")

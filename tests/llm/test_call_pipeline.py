@@ -1,4 +1,4 @@
-"""The call pipeline: its steps run in the order of the list, whatever the order in which they were added."""
+"""The call pipeline: its steps run in the listed order, whatever the order in which they were added."""
 
 from __future__ import annotations
 

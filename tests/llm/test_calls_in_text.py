@@ -1,4 +1,4 @@
-"""Tool calls in words: what is written is read back, and what models get wrong is mended or refused."""
+"""Tool calls in text: written calls are parsed back, and mistakes of models are corrected or refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cassettes: what was recorded is played, in order and offline; no secret is in the file; no file does harm."""
+"""Cassettes: recordings are played in order and offline; no secret is in the file; damaged files do no harm."""
 
 from __future__ import annotations
 

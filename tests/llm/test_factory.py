@@ -1,4 +1,4 @@
-"""Models by name, and what is refused before the screen opens."""
+"""Models by name, and names that are refused before the screen opens."""
 
 from __future__ import annotations
 

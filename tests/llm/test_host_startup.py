@@ -1,4 +1,4 @@
-"""What the model host leaves out of its libraries' work, with the versions that are installed."""
+"""Work of libraries that the model host skips, with the installed versions."""
 
 from __future__ import annotations
 

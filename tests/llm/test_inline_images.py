@@ -1,4 +1,4 @@
-"""A model that sees gets the bytes of what the log refers to; no other does."""
+"""A model with vision gets the bytes of referenced pictures; no other model does."""
 
 from __future__ import annotations
 

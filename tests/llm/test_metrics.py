@@ -1,4 +1,4 @@
-"""What a conversation has spent."""
+"""The metrics of a conversation."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Listener:
-    """Answers each path with these bytes, as they are; hangs where it has None."""
+    """Answers each path with these bytes unchanged; hangs for None."""
 
     answers: dict[str, bytes | None]
     asked: list[str] = field(default_factory=list)

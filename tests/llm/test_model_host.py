@@ -259,7 +259,7 @@ async def test_stalled_provider_times_out(
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:1/v1", "https://127.0.0.1:{port}/v1", "https://nobody.invalid/v1"])
 async def test_unreachable_provider_is_a_connection_failure(host: ModelHost, server: OpenAIServer, base: str) -> None:
-    """A closed port, a server that speaks no TLS, a name that nobody has."""
+    """A closed port, a server without TLS, and an unknown host name."""
     port = server.base_url.rpartition(":")[2].removesuffix("/v1")
     error = await error_of(model(host, server, api_base=base.format(port=port)))
     assert error.kind is ModelErrorKind.CONNECTION
@@ -417,7 +417,7 @@ async def test_host_connects_only_to_the_provider(host: ModelHost, server: OpenA
 
 
 async def test_litellm_import_error_is_reported_with_its_reason(tmp_path: Path) -> None:
-    """And what a library prints does not get between the lines."""
+    """Output of libraries does not disturb the protocol."""
     code = f"print('noise', end='', flush=True)\nraise ImportError('half installed, {CANARY}')"
     (tmp_path / "litellm.py").write_text(code)
     host = ModelHost({"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "OTHER_API_KEY": CANARY})

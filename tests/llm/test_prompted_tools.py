@@ -1,4 +1,4 @@
-"""A model without tools goes on with them in words, from the first refusal on, and the user is told once."""
+"""A model without tool calls gets tools in text after the first refusal, and the user is told once."""
 
 from __future__ import annotations
 

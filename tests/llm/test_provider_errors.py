@@ -1,4 +1,4 @@
-"""What a provider's failure is called, and what is shown of it."""
+"""The classification of provider errors, and the message for the user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which model answers: the chosen one, or one that helps it out; and that nobody is helped out in silence."""
+"""Which model answers: the chosen one or a substitute, always with a notice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Known(HostedLLM):
 
 
 class Asking:
-    """A router on a clock of the test's own, with what it told."""
+    """A router on a clock of the test, and its notices."""
 
     def __init__(self, chosen: LLM, **helpers: Any) -> None:
         self.now = 1000.0

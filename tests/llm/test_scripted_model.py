@@ -1,4 +1,4 @@
-"""A scripted model plays its file, turn by turn, as the conversation stands."""
+"""A scripted model plays its file turn by turn, depending on the conversation."""
 
 from __future__ import annotations
 
