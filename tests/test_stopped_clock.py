@@ -1,4 +1,4 @@
-"""The clock that stands still: what it lets through, and what it holds up."""
+"""The stopped clock: which timers fire, and what it blocks."""
 
 from __future__ import annotations
 

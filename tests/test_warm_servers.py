@@ -1,4 +1,4 @@
-"""A server that was forked is like one that was started, and ends as it does."""
+"""A forked server behaves and ends like a started one."""
 
 from __future__ import annotations
 

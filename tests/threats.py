@@ -17,7 +17,7 @@ class Threat:
     number: str
     threat: str
     control: str
-    """What protects against it, and what can happen at most."""
+    """The protection, and the worst that can happen."""
     tests: tuple[str, ...]
     is_blocker: bool = False
     """Nothing is released without it."""

@@ -16,7 +16,7 @@ LIMIT_S = 5.0
 
 @dataclass(frozen=True)
 class Group:
-    """Tests of the second tier that are there for one reason."""
+    """A group of tests that are in the second tier for the same reason."""
 
     title: str
     reason: str

@@ -96,7 +96,7 @@ class WarmServer:
         return int(said), pidfd
 
     def close(self) -> None:
-        """End it; what it forked goes on until its own lifeline ends."""
+        """End it; forked servers run until their own lifeline closes."""
         self._socket.close()
         self._process.wait()
 
@@ -107,11 +107,11 @@ def _warm() -> WarmServer:
 
 
 def main() -> None:
-    """Import the server, and fork one for each request until nobody can send any."""
+    """Import the server, and fork one for each request until the client ends."""
     import_module("runtime.server.__main__")
 
     requests = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
     while True:
         request, fds, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
         if not request:

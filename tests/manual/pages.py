@@ -91,7 +91,7 @@ def prose(page: Path) -> str:
 
 
 def inline_codes(page: Path) -> list[str]:
-    """What stands between backticks in the prose."""
+    """The text between backticks in the prose."""
     return INLINE.findall(prose(page))
 
 

@@ -1,4 +1,4 @@
-"""What the README and the manual say beside commands is right: settings, shortcuts, examples of files, links."""
+"""Everything else in the README and the manual is correct: settings, shortcuts, example files, links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LANGUAGES = frozenset({"sh", "toml", "json", "markdown", "text"})
 SITE = ROOT / ".ci" / "mkdocs.yml"
 LEADER = re.compile(r"ctrl\+x (\S)")
 OTHER_SLASHES = frozenset({"/name", "/review", "/port", "/continue", "/exit", "/tmp", "/workspace"})
-"""Examples of users' own slash commands, one that only editors offer, and folders."""
+"""Slash commands of example users, one that only editors offer, and folders."""
 
 
 def _configuration(text: str, folder: Path) -> None:
@@ -152,7 +152,7 @@ def test_named_file_exists(page: Path) -> None:
 
 
 def paths_named(page: Path) -> list[str]:
-    """The files and folders of the repository in the prose; below a heading that is a package, those of its table."""
+    """Files and folders of the repository named in the prose; below a package's heading, those of its table."""
     found = []
     for section in re.split(r"^## ", prose(page), flags=re.MULTILINE):
         package = section.partition("\n")[0]
@@ -220,7 +220,7 @@ def test_anchors_are_those_of_mkdocs() -> None:
 
 
 HOOKS = runpy.run_path(str(ROOT / ".ci" / "mkdocs_hooks.py"))
-"""What mkdocs loads; no module of ours."""
+"""Files that mkdocs loads, not modules."""
 
 
 def test_links_to_code_become_text_on_the_site() -> None:

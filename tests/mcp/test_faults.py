@@ -1,4 +1,4 @@
-"""Servers with every kind of trouble: nobody but who asks them notices, and who does gets an answer in time."""
+"""Faulty servers affect only their callers, who get an answer in time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_other_tools_work_and_the_error_is_returned_in_time(it: Supervised
 
 
 async def test_flood_of_tool_changes_is_listed_once_a_second(it: Supervised) -> None:
-    """The listing is slow to come, never the tools of others: both are asked while the flood is read."""
+    """Only listing is delayed, never calls of other tools: both are requested during the flood."""
     await it.set({"fine": faulty("fine"), "bad": faulty("list_changed_flood")})
     assert it.server("bad").state is ServerState.READY
     for _ in range(20):

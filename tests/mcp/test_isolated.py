@@ -1,4 +1,4 @@
-"""A server that a workspace names runs in the sandbox, so what the agent writes beside its script stays inside."""
+"""A server named by a workspace runs in the sandbox, so files that the agent writes beside its script cannot escape."""
 
 from __future__ import annotations
 

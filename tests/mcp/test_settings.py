@@ -1,4 +1,4 @@
-"""What a user may write of servers, and what is refused by name before anything is started."""
+"""Valid server settings, and invalid ones that are refused by name before anything is started."""
 
 from __future__ import annotations
 

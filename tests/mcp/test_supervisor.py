@@ -40,7 +40,7 @@ for line in sys.stdin:
             "tools/call": {"content": [{"type": "text", "text": "called"}]}}.get(order["method"], {})
     print(json.dumps({"jsonrpc": "2.0", "id": order["id"], "result": said}), flush=True)
 """
-"""A server whose tools stand in a file."""
+"""A server whose tools are read from a file."""
 
 
 @contextmanager
@@ -326,7 +326,7 @@ async def test_changed_command_asks_again(change: str, tmp_path: Path) -> None:
 
 
 async def test_changed_script_is_not_restarted(tmp_path: Path) -> None:
-    """An agent may write the script in its sandbox, and have the server end: what it wrote must not run outside."""
+    """An agent may change the script in its sandbox and end the server; the changed script must not run outside."""
     workspace, ran = tmp_path / "workspace", tmp_path / "ran"
     workspace.mkdir()
     (workspace / "own.py").write_text(Path(faulty("fine")["args"][2]).read_text())
@@ -445,7 +445,7 @@ REFUSED = {
     ),
     "is not a URI": ("", "no uri"),
 }
-"""By what the agent is told: it comes from us, before the server is asked, which might refuse as well."""
+"""The error must be Handloom's own, returned before the server is called, which could refuse as well."""
 
 
 async def test_unlisted_resource_is_not_read(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ SUMMARY: dict[str, Any] = {"text": "They echoed numbers.", "usage": {"prompt_tok
 async def conversation(
     tmp_path: Path, steps: int, summary: dict[str, Any], **condenser: Any
 ) -> AsyncIterator[AgentSession]:
-    """A conversation with a scripted model, and another one that sums up."""
+    """A conversation with a scripted model and another one that writes summaries."""
     settings = Settings.model_validate(
         {
             "agent": {"confirm": "never"},

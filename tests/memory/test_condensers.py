@@ -1,4 +1,4 @@
-"""Each kind of condenser, on histories as they come and on those that nobody wishes for."""
+"""Each kind of condenser, on ordinary and on difficult histories."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def task(
 
 
 def after(log: Log, action: CondensationAction) -> list[dict[str, Any]]:
-    """What the model is sent after a condensation."""
+    """The request to the model after a condensation."""
     log.add(action)
     return build_messages(View.of(log).events)
 

@@ -313,7 +313,7 @@ def test_last_observation_is_the_newest_result_for_the_model() -> None:
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Said]:
-    """Answers of up to three calls, some wrong, some without results, and users who talk in between."""
+    """Responses of up to three calls, some invalid, some without results, with messages of the user in between."""
     said: list[Said] = [SYSTEM]
     for number in range(draw(st.integers(0, 6))):
         calls = {f"c{number}_{n}": "{}" for n in range(draw(st.integers(1, 3)))}

@@ -1,4 +1,4 @@
-"""What a file says of itself: understood where it is simple, refused with its line where it is not."""
+"""Front matter is parsed if it is simple, and refused with its line otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Knowledge in whole conversations: what is recalled, when, and only as far as the folder is trusted."""
+"""Knowledge in whole conversations: what is recalled and when, depending on the trust in the folder."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ class Allowing(ScriptedRuntime):
 
 
 async def marked(found: Recalled) -> Recalled:
-    """Adds a mark, as what the user wants remembered would be."""
+    """Adds a marker in place of the user's facts."""
     said = f"{found.conversation_instructions} +" if isinstance(found, RecallObservation) else ""
     return found.model_copy(update={"conversation_instructions": said}) if said else found
 
@@ -434,7 +434,7 @@ async def test_unreachable_remote_project_is_reported_and_cached_knowledge_used(
         assert Path(memory.folder).is_relative_to(tmp_path / "home")
 
 
-# -- what the user wants remembered ------------------------------------------------------------------------------------
+# -- facts of the user -------------------------------------------------------------------------------------------------
 
 FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation_instructions="Be short.")
 

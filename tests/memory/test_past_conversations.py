@@ -1,4 +1,4 @@
-"""What an agent finds out about other conversations, and what the user wants remembered."""
+"""An agent's search in other conversations, and the facts that users store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def finished(manager: ConversationManager, folder: Path, task: str, *comma
 
 
 async def asked(manager: ConversationManager, folder: Path, query: str) -> str:
-    """What an agent in a folder is told when it asks."""
+    """The answer to an agent in a folder."""
     turns = [{"tool_calls": [call("recall_conversations", query=query)]}, FINISH]
     session = await manager.create(workspace=str(folder), model=write_script(folder.parent, turns, "asks.yaml"))
     await session.send("What was it?")

@@ -1,4 +1,4 @@
-"""What the model sees after a condensation, and what the window condenser keeps."""
+"""The events that the model sees after a condensation, and those that the window condenser keeps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs are planted in a copy, run against the tests that touch the file, and the survivors are told."""
+"""Bugs are planted in a copy, tested with the tests that touch the file, and survivors are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bugs that take away what is held against a row of docs/threats.md, each with the test of the row that has to fail.
+"""Bugs that disable the protection of a row of docs/threats.md, each with the test of the row that must fail.
 
 `python -m tests.mutants --threats` plants them. `old` is in its file exactly once; a short test holds that, so that a
 change of the program takes its row along. Every row has one, or a reason in `NOT_PLANTED`. A bug must not
@@ -24,7 +24,7 @@ class Planted:
 NOT_PLANTED = {
     "B01": "Chromium ends redirects and reloads; its tests never reach our limit for a navigation, which is 30 s",
 }
-"""By row, why no bug of ours can be noticed."""
+"""By row, the reason why no planted bug can be noticed."""
 
 PLANTED = (
     Planted(

@@ -72,7 +72,7 @@ def _forked(arguments: list[str], output: str, limit_s: float) -> int | None:
         _, status = os.waitpid(pid, 0)
         is_over = signal.setitimer(signal.ITIMER_REAL, 0)[0] == 0
     finally:
-        with suppress(ProcessLookupError):  # what the run left behind
+        with suppress(ProcessLookupError):  # leftovers of the run
             os.killpg(pid, signal.SIGKILL)
     return None if is_over else os.waitstatus_to_exitcode(status)
 

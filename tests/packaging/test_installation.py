@@ -1,4 +1,4 @@
-"""What is installed is one package, and no process of it loads a module that a workspace or another package brings."""
+"""One package is installed, and none of its processes imports a module of a workspace or of another package."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_scripts_import_nothing_from_the_folder(pythonpath: str, installation: I
 def test_scripts_import_nothing_from_a_workspace_option(
     pythonpath: str, installation: Installation, traps: TrapFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Nor of folders inside it, nor of the one that it is in, where its own name may be a module's."""
+    """The same for folders inside it, and for its parent, in which its own name may be a module's."""
     workspace = traps.workspace.parent / "json"
     traps.workspace.rename(workspace)
     (workspace / "__init__.py").write_text((workspace / "core" / "__init__.py").read_text())

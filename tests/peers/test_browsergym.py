@@ -1,4 +1,4 @@
-"""Twenty pages are told to the agent as BrowserGym itself tells them, on the Chromium of this machine."""
+"""The observations of twenty pages equal those of BrowserGym itself, on the Chromium of this machine."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ CONVERSATIONS: Mapping[str, Any] = {"ordinary": ORDINARY, "every-kind": EVERY}
 
 @pytest.mark.peers
 async def test_v0_reads_exported_events(tmp_path: Path) -> None:
-    """Every kind of event, those that only Handloom has too, in both formats."""
+    """Every kind of event, including those that only Handloom has, in both formats."""
     python = installed(OPENHANDS)
     assert python is not None
     files = []

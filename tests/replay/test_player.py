@@ -329,7 +329,7 @@ async def test_long_output_takes_little_memory(tmp_path: Path) -> None:
         assert peak < 24 << 20, f"{peak / 1e6:.0f} MB"
 
 
-# -- what can be found -------------------------------------------------------------------------------------------------
+# -- finding positions -------------------------------------------------------------------------------------------------
 
 
 async def test_errors_and_questions_are_highlighted(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ async def test_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
 
 
 async def test_actions_after_a_finish_are_run(tmp_path: Path) -> None:
-    """What a delegate of V0 did stands in its parent's log, with an end of its own."""
+    """In V0, the actions of a delegate are in its parent's log, with their own finish."""
     finish = at(11, "agent", action="finish", args={"final_thought": "Done.", "outputs": {}})
     more = [
         at(12, "agent", action="run", args={"command": "echo more"}),

@@ -1,4 +1,4 @@
-"""The wire: what goes in comes out, and what is wrong is said."""
+"""The wire protocol: valid data round-trips, and invalid data is refused with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""RemoteRuntime beyond the contract: whom it believes, what it says of whoever it does not, and whose the server is."""
+"""RemoteRuntime beyond the contract: authentication, error messages, and ownership of the server."""
 
 from __future__ import annotations
 

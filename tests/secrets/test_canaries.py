@@ -1,4 +1,4 @@
-"""No secret stands where it does not belong: the canary sweep, and that it notices one that does."""
+"""No secret appears where it does not belong: the canary sweep, and a check that it notices one that does."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.secrets.sweep import sweep
 
 
 def leak(handloom: Handloom) -> None:
-    """What the sweep has to notice."""
+    """Leaks that the sweep must notice."""
     (handloom.home / "leak.log").write_bytes(b"x" + base64.b64encode(b"ab" + ENVIRONMENT["NPM_TOKEN"].encode()))
 
 

@@ -29,7 +29,7 @@ async def bash(tmp_path: Path) -> AsyncIterator[BashSession]:
 
 
 async def run(bash: BashSession, command: str, **values: str) -> str:
-    """The output of a command that is lent these; what is shown live goes before it."""
+    """The output of a command that gets these secrets, after its live output."""
     frames: list[Frame] = []
 
     async def emit(frame: Frame) -> None:

@@ -62,7 +62,7 @@ def test_model_output_is_redacted_without_splitting_letters() -> None:
     ],
 )
 def test_streams_are_redacted_separately(first: Frame, second: Frame) -> None:
-    """What is held back of the first is shown before the second begins, as what it was."""
+    """The held-back part of the first stream is shown before the second one begins."""
     seen = shown(first, second, Status("info", "A", ""))
     assert [type(frame) for frame in seen[:-1]] == [type(first)] * (len(seen) - 1)
     data = [frame.data if isinstance(frame, TerminalOutput) else frame.text.encode() for frame in seen[:-1]]  # type: ignore[union-attr]

@@ -1,4 +1,4 @@
-"""A secret is redacted in every encoding, and in a stream wherever the stream is cut."""
+"""A secret is redacted in every encoding, and at every cut of a stream."""
 
 from __future__ import annotations
 
@@ -93,12 +93,12 @@ def test_secret_in_a_stream_is_redacted_at_every_cut() -> None:
         shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
         assert len(shown) == len(whole)
         different = [place for place in range(len(whole)) if shown[place] != expected[place]]
-        assert len(different) <= SHOWN  # the first bytes of the one that was cut
+        assert len(different) <= SHOWN  # the first bytes of the split one
         assert SECRET.encode()[: SHOWN + 1] not in shown.replace(b"tk/Qv another", b"")
 
 
 def test_random_pieces_of_a_secret_show_only_first_letters(seed: int) -> None:
-    chosen = random.Random(seed)  # no secret comes of it
+    chosen = random.Random(seed)  # no secret results from it
     secrets = [chosen.randbytes(chosen.randint(5, 40)).hex() for _ in range(20)]
     redactor = Redactor(secrets)
     for _ in range(200):

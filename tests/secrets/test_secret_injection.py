@@ -29,7 +29,7 @@ Execute = Callable[[Action, int], Awaitable[Observation]]
 
 
 class Noting:
-    """Carries nothing out, and notes what it is lent."""
+    """Runs nothing, and records the secrets that it gets."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.lent: Mapping[str, str] = {}

@@ -1,4 +1,4 @@
-"""Secrets are kept by name and scope, for their owner alone, and are told of without their values."""
+"""Secrets are stored by name and scope, are private, and are listed without values."""
 
 from __future__ import annotations
 

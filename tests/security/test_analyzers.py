@@ -1,4 +1,4 @@
-"""The voices about the risk of an action: ours, those of other packages, and policies over actions in a row."""
+"""Risk analyzers: Handloom's own, those of other packages, and policies about sequences."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LOW, MEDIUM, HIGH, UNKNOWN = (ActionSecurityRisk[name] for name in ("LOW", "MEDI
 
 
 class Voice:
-    """Says what it is told to, or fails, or never answers."""
+    """Returns a fixed rating, or fails, or never answers."""
 
     def __init__(self, says: object, name: str = "voice") -> None:
         self.name, self._says = name, says

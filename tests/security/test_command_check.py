@@ -1,4 +1,4 @@
-"""What a request to check commands has to be like, and the answer as JSON."""
+"""Requests to check commands, and the answers as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not understood asks: the constructs, programs, options and states of a shell that are in no table."""
+"""Unsupported syntax, programs, options and shell states ask."""
 
 from __future__ import annotations
 

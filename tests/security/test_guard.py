@@ -1,4 +1,4 @@
-"""What the guard says of an action: the verdict, the rule that gave it, why, and how long it holds."""
+"""The guard's judgement of an action: verdict, rule, reasons and scope."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where paths lead, told by their text, one row for each way to write one."""
+"""Resolution of paths by their text, one row for each spelling."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns: what each covers when it allows, and what it touches when it asks or denies."""
+"""Patterns: their coverage when they allow, and their matches when they ask or deny."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A policy: what is read of it, and what is said of one that is broken."""
+"""A policy: its rules, and the errors of a broken one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What files, pages, tools of servers and other agents are told to be, and where paths lead."""
+"""The facts of files, pages, MCP tools and delegates, and resolved paths."""
 
 from __future__ import annotations
 

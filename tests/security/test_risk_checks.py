@@ -1,4 +1,4 @@
-"""Risk checks: what was done before an action makes it ask, and what is known of the shell."""
+"""Risk checks: earlier actions that make an action ask, and the known state of the shell."""
 
 from __future__ import annotations
 

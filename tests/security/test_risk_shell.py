@@ -1,4 +1,4 @@
-"""What a command is told to do: the corpora's verdicts, and no wrapping or encoding that lets a bad one through."""
+"""The verdicts of the command corpora, and no wrapping or encoding that lets a bad command through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a conversation's shell, folded over its log; data and merging of what commands leave."""
+"""The known state of a conversation's shell, folded over its log, with limits and merging."""
 
 from __future__ import annotations
 

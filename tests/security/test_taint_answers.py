@@ -155,7 +155,7 @@ def test_informed_permission_is_stored_beside_an_earlier_one(tmp_path: Path) -> 
 
 class TestNobodyIsThere:
     def run(self, tmp_path: Path, *options: str, policy: str = "") -> tuple[list[dict[str, Any]], str]:
-        """What became of the two pushes, and what was told."""
+        """The results of the two pushes, and the notices."""
         handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
         handloom.home.mkdir(parents=True, exist_ok=True)
         (handloom.home / "policy.toml").write_text(policy, "utf-8")

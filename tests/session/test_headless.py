@@ -25,7 +25,7 @@ async def nobody(envelope: Envelope) -> str | None:
 
 
 async def test_headless_run_ends_with_the_agent_without_polling(tmp_path: Path) -> None:
-    """Who looks once in a while would need a timer for it, and no timer fires here."""
+    """Polling would need a timer, and no timer fires here."""
 
     async def note(envelope: Envelope) -> None:
         pass

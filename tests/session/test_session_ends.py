@@ -36,7 +36,7 @@ async def test_subscribers_get_the_last_events_of_a_closing_conversation(tmp_pat
     heard: list[Envelope] = []
 
     async def hear(envelope: Envelope) -> None:
-        await asyncio.sleep(0)  # as one who has something to do with it
+        await asyncio.sleep(0)  # like a busy subscriber
         heard.append(envelope)
 
     def notice(frame: Frame) -> None:

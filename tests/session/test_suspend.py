@@ -1,4 +1,4 @@
-"""Slots and suspension: which conversation is suspended for another, and what it releases and gets back."""
+"""Slots and suspension: which conversation is suspended for another, and what it releases and restores."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ async def test_conversation_that_cannot_resume_stays_suspended_without_a_slot() 
 
 @dataclass
 class Suspendable:
-    """A conversation; `is_busy` is one that begins to work when it is suspended."""
+    """A conversation; with `is_busy`, it begins to work when it is suspended."""
 
     id: str
     slots: list[Slots]

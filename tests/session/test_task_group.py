@@ -1,4 +1,4 @@
-"""The tasks of a session: one that fails cancels no other, and closing waits for all, but not for ever."""
+"""The tasks of a session: a failed one cancels no other, and closing waits for all, up to a limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings as they are read and changed: each with its help and origin, and a file that keeps what others wrote."""
+"""Reading and changing settings: each has help and an origin, and other content of the file is kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The write-ahead log of a database that was not closed: what is committed in it is read, whatever else is damaged."""
+"""The write-ahead log of a database that was not closed: committed pages are read despite other damage."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_log_with_a_damaged_header_is_ignored(tmp_path: Path, place: int, by: by
 
 
 def test_rest_of_an_older_log_is_skipped(tmp_path: Path) -> None:
-    """SQLite begins the log again at its start, with other salt, and leaves what is behind."""
+    """SQLite restarts the log at its beginning with another salt, and leaves old frames after it."""
     with database(tmp_path / "db", 512, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES (?)", ["old" * 1000])

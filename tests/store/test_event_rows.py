@@ -71,7 +71,7 @@ def test_imported_facts_equal_those_of_a_list() -> None:
     facts = StoredEvents("c", envelopes()).facts
     assert (facts.state, facts.has_cost, facts.cost) == ("finished", True, 0.25)
     assert facts.first_line == "Look at this, please."
-    untold = StoredEvents("c", envelopes()[:1]).facts  # nobody wrote down what it took
+    untold = StoredEvents("c", envelopes()[:1]).facts  # its cost is unknown
     assert (untold.has_cost, untold.cost) == (True, None)
     assert not StoredEvents("c").facts.has_cost
 

@@ -1,4 +1,4 @@
-"""What the store keeps beside events, who owns a conversation, forks, and the index for search and what leaves it."""
+"""Data of the store other than events, ownership of conversations, forks, and the search index."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ async def test_recording_that_cannot_be_stored_is_only_logged(tmp_path: Path, ca
 
 
 async def test_other_processes_are_notified_of_every_commit(store: EventStore) -> None:
-    """By the time of the file that stands for this process."""
+    """Through the modification time of this process's file."""
     (file,) = [file for file in (store.home / "locks").iterdir() if file.name == f"{store.mark.name}.lock"]
     lease = await conversation(store)
     works: list[Callable[[], Awaitable[object]]] = [
@@ -168,7 +168,7 @@ def new(id: str, **more: Any) -> NewConversation:
 
 
 async def test_fork_copies_events_pictures_and_recordings(store: EventStore) -> None:
-    """More events than are read at once; of the recordings, those that were there before the last event."""
+    """More events than are read at once, and only recordings from before the last event."""
     lease = await conversation(store, "c", *[f"text {number}" for number in range(1001)])
     picture, blobs = extract_pictures(MessageAction(content="look", image_urls=[url(png())]))
     await store.append(lease, [Draft(picture, EventSource.USER, blobs=blobs)])
@@ -237,7 +237,7 @@ async def test_deleting_a_conversation_deletes_its_delegates_or_nothing(store: E
 
 
 def vocabulary(path: Path) -> list[str]:
-    """What the index knows: words, and runs of characters."""
+    """The content of the index: words and runs of characters."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE VIRTUAL TABLE temp.of_words USING fts5vocab (main, words, row)")
         connection.execute("CREATE VIRTUAL TABLE temp.of_characters USING fts5vocab (main, characters, row)")
@@ -250,7 +250,7 @@ def vocabulary(path: Path) -> list[str]:
 
 @pytest.mark.parametrize(("indexed", "later"), [(3, 0), (3, 2), (0, 3), (500, 1), (1100, 0), (501, 700)])
 async def test_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
-    """However many pieces of it were indexed, and however much was not."""
+    """Also if only some of its events were indexed."""
     kept = await conversation(store, "kept", "stays 漢字")
     lease = await conversation(store, "c")
     if indexed:

@@ -1,4 +1,4 @@
-"""Locks that die with their process: who is alive is told without taking part in it."""
+"""Locks that end with their process: checking an owner does not affect it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What SQLite wrote is read from its pages: every kind of value, and every size at which a record is laid out anew."""
+"""Reading SQLite pages: every kind of value, and every size at which the layout of a record changes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def around(*sizes: int) -> Iterable[int]:
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
 def test_row_of_any_length_is_complete(tmp_path: Path, page_size: int) -> None:
-    """The head of a record has up to six bytes: the bounds of a row are those of its text, less a little."""
+    """The header of a record has up to six bytes, so the limits for a row are those of its text, less a little."""
     fits = page_size - 35
     least = (page_size - 12) * 32 // 255 - 23
     sizes = {*range(8), *range(120, 132)}
@@ -156,7 +156,7 @@ def test_missing_or_empty_file_has_no_pages(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-# -- what was deleted ----------------------------------------------------------------------------------------------
+# -- deleted data ------------------------------------------------------------------------------------------------------
 
 
 def test_free_pages_are_skipped(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_last_page_can_be_free_or_a_freelist_page(tmp_path: Path) -> None:
 
 
 def test_only_listed_pages_are_free(tmp_path: Path) -> None:
-    """Behind the entries of the list's first page stand old ones; its second is full and says that it has more."""
+    """Old entries follow those of the freelist's first page; its second one is full and points to another."""
     data = bytearray(512 * 8)
     for number in range(2, 9):
         page_of(data, number, bytes([6, number]) + b"\x02\x15page")

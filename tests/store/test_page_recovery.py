@@ -1,4 +1,4 @@
-"""What is read of a damaged database: rows by their shape alone, each counted once, and marks where events are lost."""
+"""Reading a damaged database: rows by shape alone, each counted once, and placeholders for lost events."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def envelope(conversation: str, id: int, event: Event | None = None) -> Envelope
 
 
 def write(path: Path) -> None:
-    """Two conversations, the second without pictures, and what was spent on them."""
+    """Two conversations, the second without pictures, and their costs."""
     database.upgrade(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as made:
         made.execute("PRAGMA synchronous = OFF")
@@ -101,7 +101,7 @@ def rows(path: Path) -> dict[str, list[Any]]:
 
 
 def saved(source: Path) -> tuple[RecoveryResult, dict[str, list[Any]]]:
-    """What is told of a salvage, and the rows of the new database."""
+    """The report of a recovery, and the rows of the new database."""
     target = source.with_name("new.db")
     before = source.read_bytes() if source.exists() else None
     done = recover(source, target, source.with_name("scratch.db"))

@@ -1,4 +1,4 @@
-"""What is read of saved conversations: pages of recordings, times, answers, hits, and what a failed opening leaves."""
+"""Reading saved conversations: pages of recordings, times, answers, hits, and failed openings."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ async def test_only_the_end_of_a_recording_has_bytes(
 
 
 async def test_rows_without_bytes_are_not_all_read_for_the_end_of_a_recording(store: EventStore) -> None:
-    """Each has two frames; of one that is not read there is one."""
+    """Each row has two frames; an unread one counts as one."""
     await store.record(await conversation(store), [row(number, b"", b"") for number in range(10)])
     tail = await store.recorded_tail("c", after=0, before=10, least_bytes=4)
     assert [frame.after for frame in tail] == [0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 9, 9]
@@ -298,7 +298,7 @@ async def test_deleted_event_is_not_found(store: EventStore) -> None:
 
 
 def is_free(home: Path) -> bool:
-    """Whether nobody holds a share of the home."""
+    """Whether no process has a shared lock of the home."""
     lock = FileLock(home / "locks" / "share.lock")
     try:
         return lock.try_acquire()
@@ -356,7 +356,7 @@ async def test_failed_connection_leaves_the_home_to_others(
 
 
 async def test_exclusively_locked_home_is_refused_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An older SQLite takes the home alone; whoever comes with a newer one is told whose is the older."""
+    """An older SQLite locks the home exclusively; a newer one reports who has it."""
     with monkeypatch.context() as patch:
         patch.setattr(reader_module, "can_be_shared", lambda: False)
         async with EventReader(tmp_path):

@@ -178,7 +178,7 @@ async def test_full_disk_leaves_the_damaged_database_unchanged(tmp_path: Path) -
     assert repair(tmp_path, damages, NOW).recovered is not None
 
 
-# -- what is mended, and when --------------------------------------------------------------------------------------
+# -- repairs -----------------------------------------------------------------------------------------------------------
 
 
 def damaged(home: Path) -> Path:
@@ -273,7 +273,7 @@ def test_database_whose_index_cannot_be_rebuilt_is_replaced(tmp_path: Path) -> N
 
 
 def test_each_step_is_synced_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loss of power leaves what a kill leaves: files are on the disk before their names change, folders after."""
+    """A power failure has the same result as a kill: files are synced before they are renamed, then folders."""
     home = tmp_path / "home"
     home.mkdir()
     damaged(home)

@@ -1,4 +1,4 @@
-"""What the search index contains, what a query finds, and where in a text it matches."""
+"""The content of the search index, the results of a query, and the positions of matches."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_query_is_parsed_from_text(text: str, query: Query) -> None:
     [
         ("one", "one and ONE", [(0, 3), (8, 11)]),
         ("one two", "two one", [(0, 3), (4, 7)]),
-        ("ab abc", "abc", [(0, 2)]),  # the first of those that overlap
+        ("ab abc", "abc", [(0, 2)]),  # the first of overlapping ones
         ("aa aaa", "aaaa aaa", [(0, 2), (2, 4), (5, 7)]),
         ("one nine", "one", None),
         ("a.c", "abc a.c", [(4, 7)]),

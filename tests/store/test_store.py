@@ -1,4 +1,4 @@
-"""The store keeps what it acknowledges, in order, without gaps, for one owner at a time."""
+"""The store keeps acknowledged events, in order, without gaps, for one owner at a time."""
 
 from __future__ import annotations
 

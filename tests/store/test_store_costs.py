@@ -1,4 +1,4 @@
-"""What the store does for an event or a page, counted in steps of SQLite's machine: it does not grow with the log."""
+"""The cost of an event or a page in steps of SQLite's virtual machine: it does not grow with the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def steps_of(connection: aiosqlite.Connection, work: Callable[[], Awaitabl
         steps += 1
         return 0
 
-    await work()  # what is prepared once is prepared now
+    await work()  # statements that are prepared once are prepared now
     await connection.set_progress_handler(count, 1)
     await work()
     await connection.set_progress_handler(count, 0)  # no more

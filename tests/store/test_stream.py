@@ -97,7 +97,7 @@ async def test_subscriber_gets_only_the_requested_types(stream: EventStream) -> 
 
 
 async def test_subscribers_use_no_threads_or_timers(stream: EventStream) -> None:
-    """Who waits for events waits for nothing else: no thread, and no timer that would wake the loop."""
+    """Waiting for events needs no thread and no timer."""
     threads, where = threading.active_count(), set()
 
     async def note(envelope: Envelope) -> None:
@@ -115,7 +115,7 @@ async def test_subscribers_use_no_threads_or_timers(stream: EventStream) -> None
 async def test_callbacks_run_in_the_loop_of_their_conversation_without_time_limit(
     stream: EventStream,
 ) -> None:
-    """A callback awaits what the others set: no loop of its own, and nobody who cuts it off."""
+    """A callback awaits results of others: it has no separate loop and no time limit."""
     release, ended = asyncio.Event(), asyncio.Event()
 
     async def patient(envelope: Envelope) -> None:

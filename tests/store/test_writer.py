@@ -1,4 +1,4 @@
-"""What the writer makes of events, and how it commits them: in batches, all or none of each append, in order."""
+"""The writer's rows, and its commits: in batches, all or none of each append, in order."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class Home:
         self.commits += 1
 
     def all(self, statement: str) -> list[Any]:
-        """The rows that another connection finds, which sees what is committed."""
+        """The rows that another connection sees, which are the committed ones."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             return list(connection.execute(statement))
 

@@ -1,4 +1,4 @@
-"""What a project brings is read whole and bounded, whatever lies in the way, and never from elsewhere."""
+"""The files of a project are read completely within limits, despite obstacles, and never from elsewhere."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def entry(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, linkna
 
 
 def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
-    """An archive with these entries, whatever they are called."""
+    """An archive with entries of these names."""
     file = folder / "coming.tar"
     with file.open("wb") as opened, archive_to(opened) as archive:
         for name, content, kind, linkname in entries:

@@ -1,4 +1,4 @@
-"""A sandbox with walls: nothing gets out, the work inside goes on, and nothing is left on the host."""
+"""A sandbox with isolation: nothing escapes, ordinary work is possible, and nothing is left on the host."""
 
 from __future__ import annotations
 

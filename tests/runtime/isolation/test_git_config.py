@@ -1,4 +1,4 @@
-"""Settings of git: which are dangerous, which files they point at, and who commits."""
+"""Settings of git: dangerous ones, the files that they point at, and the committer's identity."""
 
 from __future__ import annotations
 
@@ -281,7 +281,7 @@ def test_only_known_modules_run_git_on_the_host() -> None:
                 if words and isinstance(words[0], ast.Constant) and words[0].value == "git":
                     found.append(str(file.relative_to(ROOT)))
     assert sorted(found) == [
-        "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
+        "runtime/checkpoints/shadow_git.py",  # with its own repository and settings
         "runtime/git_files.py",
         "runtime/isolation/git_config.py",
         "tui/doctor/checks.py",  # for its version

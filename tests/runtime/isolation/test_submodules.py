@@ -37,7 +37,7 @@ def submodule(workspace: Path, path: str) -> Path:
 
 
 def ran(workspace: Path) -> bool:
-    """Whether `git status` of the user runs what a submodule's settings name."""
+    """Whether the user's `git status` runs a command of a submodule's settings."""
     git(workspace, "status")
     return any(workspace.rglob("ran"))
 

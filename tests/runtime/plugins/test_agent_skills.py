@@ -1,4 +1,4 @@
-"""The skills: what they print, word for word as V0 does, and that a kernel has them and nothing else of ours."""
+"""The skills print exactly what V0's print, and a kernel has them and nothing else of Handloom."""
 
 from __future__ import annotations
 

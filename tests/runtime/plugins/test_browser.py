@@ -1,4 +1,4 @@
-"""What an agent does with the browser, and what it reads, on real pages in a real Chromium."""
+"""An agent's browser actions and observations, on real pages in a real Chromium."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.runtime.conftest import Watcher, place
 
 CLICK_TEST = "browsergym/miniwob.click-test"
 CLICKS = 3
-"""An agent looks at what it is worth, and tries again."""
+"""An agent evaluates itself and tries again."""
 
 
 class Agent:

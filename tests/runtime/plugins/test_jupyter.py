@@ -1,4 +1,4 @@
-"""Cells in a real kernel: what the model reads, what is seen meanwhile, pictures, folders, and nothing lost."""
+"""Cells in a real kernel: the model's text, live output, pictures, folders, and complete output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins start in order, beside the server; their actions wait for them and are told what went wrong."""
+"""Plugins start in order, concurrently with the server; their actions wait for them and report failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.conftest import Watcher, place
 
 
 class Recorded:
-    """A plugin that says what happens to it; it starts when it is told to."""
+    """A plugin that records its events and starts on request."""
 
     log: list[str]
     fails = False

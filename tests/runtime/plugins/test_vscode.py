@@ -1,4 +1,4 @@
-"""An editor where one is installed; where none is, it is said what is missing.
+"""An editor if one is installed; otherwise the missing program is reported.
 
 The editors themselves are too large for a test's machine. In their place stands a program that takes the options of
 theirs that matter, listens where it was told to, and says so as they do.

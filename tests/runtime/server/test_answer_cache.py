@@ -56,7 +56,7 @@ def caller(server: Server, http: aiohttp.ClientSession) -> Caller:
 
 
 async def lines(response: aiohttp.ClientResponse) -> list[dict[str, Any]]:
-    """What the lines of an answer say, without those that only say that the server is there."""
+    """The lines of an answer without keep-alive lines."""
     return [json.loads(line) for line in (await response.text()).splitlines() if line]
 
 

@@ -1,4 +1,4 @@
-"""The routes over a real socket: who is let in, what is answered, and what closing a request does."""
+"""The routes over a real socket: authentication, answers, and the effect of closing a request."""
 
 from __future__ import annotations
 

@@ -229,7 +229,7 @@ class TestMuchOutput:
 
     async def test_memory_is_limited(self, shell: Shell) -> None:
         async def forget(frame: Frame) -> None:
-            """Nobody keeps what is shown."""
+            """Discards live output."""
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         action = CmdRunAction(command="head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", timeout=60)

@@ -153,7 +153,7 @@ def test_hunk_has_three_context_lines(old: str, new: str, hunk: str) -> None:
 
 
 def listed(folder: Path, *roots: Path) -> tuple[list[str], str]:
-    """The paths, and what is said after them."""
+    """The listed paths, and the text after them."""
     beneath = Roots(roots or (folder,))
     with beneath.locate(str(folder)) as place:
         head, *lines = listing(beneath, place).split("\n")

@@ -1,4 +1,4 @@
-"""The variables of the agent's programs: what has changed since, and what is refused."""
+"""The variables of the agent's programs: changes since a revision, and refused ones."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def ascii_head(name: str) -> str:
 
 
 class Desk:
-    """Files and short words for what a test does with them."""
+    """Files, and helpers with short names."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -511,7 +511,7 @@ class TestUndo:
 
 
 class TestRoots:
-    """What leads out of the root is refused, whatever the action, and nothing outside is touched."""
+    """Paths outside the root are refused for every action, and nothing outside is changed."""
 
     NAMES = ["../secret", "a/../../secret", "/etc/passwd", "link", "folder/secret", "/proc/self/environ", "/dev/zero"]
 

@@ -1,4 +1,4 @@
-"""What the server forbids itself and everything below it, as a container needs it that has no walls of ours around."""
+"""The server's own restrictions, which also apply to its children; needed in containers without bubblewrap."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ NAMES = (
     ),
     *("HEAD", ".git.", "con", "a:b", "x" * 255, "ü", "\N{DUCK}", "\udcff"),
 )
-"""Those of CVE-2026-33718 and its kind, and what terminals, shells and git read something into."""
+"""Names as in CVE-2026-33718, and those with a meaning for terminals, shells and git."""
 
 
 @pytest.fixture

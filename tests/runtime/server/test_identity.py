@@ -1,4 +1,4 @@
-"""A client is served by the server that it knows, in the version that it speaks, or is told and nothing is done."""
+"""A client is served only by the expected server in the same version; otherwise it gets an error and nothing runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A command that waits for the terminal is recognised, whatever it waits with; one that works is not."""
+"""A command that waits for terminal input is detected, however it waits; a working one is not."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ async def test_program_that_reads_later_is_detected_later(shell: Shell) -> None:
 
 async def test_shell_that_has_not_read_the_command_does_not_wait_for_input(shell: Shell) -> None:
     await shell.run("true")
-    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a machine that stands still
+    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a stalled machine
     try:
         observation = await shell.run("echo begun")
     finally:

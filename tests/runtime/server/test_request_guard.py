@@ -1,4 +1,4 @@
-"""Who is kept out, over a real socket: browsers in every form of request, and strangers in any number."""
+"""Refused connections over a real socket: browsers with every kind of request, and any number of strangers."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Noted:
 
 
 class Wire(asyncio.Transport):
-    """A connection, of which it is known who takes what comes."""
+    """A connection that records which protocol receives its data."""
 
     taker: object = None
 
@@ -165,7 +165,7 @@ async def test_header_is_inspected_until_half_a_key_or_the_limit(head: str, is_e
 class TestStrangers:
     @asynccontextmanager
     async def dripping(self, server: Server, number: int) -> AsyncIterator[list[asyncio.Task[None]]]:
-        """So many callers who send their header a byte at a time and begin again whenever they are let go of."""
+        """A number of clients that send their header byte by byte and reconnect when they are closed."""
 
         async def drip(first: asyncio.Event) -> None:
             while True:

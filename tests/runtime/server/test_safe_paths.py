@@ -42,7 +42,7 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Roots]:
 
 
 def read(roots: Roots, path: Path | str) -> str:
-    """What stands in a file."""
+    """The content of a file."""
     with roots.locate(str(path)) as place:
         return text_file.read(place).text
 
@@ -381,7 +381,7 @@ def outcome(roots: Roots, path: str) -> str:
 
 
 def test_walk_and_kernel_agree_with_realpath(tmp_path: Path, seed: int) -> None:
-    """What is beneath is what `realpath` says, and both kinds say the same, error by error."""
+    """`realpath` decides what is below the root, and both implementations agree, error by error."""
     chance = random.Random(seed)
     found = refused = 0
     for number in range(30):
@@ -405,7 +405,7 @@ def test_walk_and_kernel_agree_with_realpath(tmp_path: Path, seed: int) -> None:
 
 @LINUX
 def test_openat2_is_used_if_available(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The walk alone would do; what is measured here is that it is not all there is."""
+    """The fallback alone would pass other tests; this one checks that openat2 is used."""
     top = os.open("/", os.O_RDONLY)
     try:
         os.close(openat2(top, "etc", os.O_RDONLY, RESOLVE_BENEATH))

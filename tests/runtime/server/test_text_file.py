@@ -1,4 +1,4 @@
-"""Text files: what is read is what stands there, to the same bytes again."""
+"""Text files: reading returns the content, which can be written back to the same bytes."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_file_may_be_as_large_as_the_limit(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_growing_file_is_read_completely_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a log does. What the system says of its size before is that of a moment ago."""
+    """A log grows like this. The size that the system reported before is outdated."""
     monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 20)
     path = tmp_path / "log"
     path.touch()

@@ -1,4 +1,4 @@
-"""What is uploaded arrives whole, beneath its destination, or leaves nothing behind."""
+"""Uploads are complete and below their destination, or leave nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder with its content; None for what is no file."""
+    """Everything below a folder with its content; None for anything other than a file."""
     found = sorted(folder.rglob("*"))
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in found}
 
@@ -54,7 +54,7 @@ def place_file(destination: Path, name: str, data: bytes) -> None:
 
 
 def refused(place: Path, archive: bytes) -> str:
-    """What is said of an archive that must leave everything as it was."""
+    """The error for an archive that must change nothing."""
     before = tree(place.parent)
     with pytest.raises(ArchiveError) as error:
         unpack(place, archive)

@@ -53,7 +53,7 @@ async def take(shell: Shell) -> Turn:
 
 
 async def line(turn: Turn, text: bytes, shows: bytes) -> None:
-    """Type a line and wait for what it shows."""
+    """Type a line and wait for its output."""
     turn.type(text + b"\r")
     await turn.sees(shows)
 
@@ -106,7 +106,7 @@ async def test_unsent_line_is_dropped(shell: Shell, tmp_path: Path) -> None:
 async def test_turn_survives_interrupt_and_suspend_keys(shell: Shell, tmp_path: Path) -> None:
     turn = await take(shell)
     await line(turn, b"bash -c 'echo go; exec sleep 100'", b"go\r\n")
-    for _ in range(3):  # a shell that is interrupted drops what was typed ahead, so each time its prompt comes first
+    for _ in range(3):  # an interrupted shell drops typed-ahead input, so wait for its prompt each time
         await interrupt(turn, tmp_path)
     await line(turn, b"bash -c 'echo go2; exec sleep 100'", b"go2\r\n")
     turn.type(b"\x1a")

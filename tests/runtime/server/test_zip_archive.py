@@ -1,4 +1,4 @@
-"""An archive that lies about its sizes costs what it announced, and nothing that was begun stays open."""
+"""An archive with false sizes uses at most its declared size, and no file stays open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A question above the prompt: the list alone, and in the real app what it shows, takes, stores and refuses."""
+"""A question above the prompt: the list alone, and in the real app what it shows, stores and refuses."""
 
 from __future__ import annotations
 
@@ -345,7 +345,7 @@ async def test_long_command_can_be_scrolled(size: tuple[int, int]) -> None:
         assert "❯" in shown
         assert "rm -rf ~" not in shown
         await it.press("ctrl+end")
-        if size == (40, 12):  # where the reasons stand behind the command
+        if size == (40, 12):  # where the reasons follow the command
             await it.press("pageup")
         assert "rm -rf ~" in it.screen_text()
         await it.press("ctrl+home")

@@ -1,4 +1,4 @@
-"""What a question says: for each kind of action its title, and the whole of what would be done."""
+"""The text of a question: for each kind of action its title and its whole content."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def test_values_of_the_environment_are_searched_for(tmp_path: Path, quiet: Handl
 
 
 def at_a_terminal(handloom: Handloom, *arguments: str, answer: str = "") -> tuple[int, str, bool]:
-    """Run at a terminal of its own; how it ended, what it said, and whether it asked."""
+    """Run on a pseudo-terminal. Returns the exit status, the output, and whether it asked."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*HANDLOOM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=handloom.environ, close_fds=True

@@ -1,4 +1,4 @@
-"""The MCP panel: what there is, told as it is, and nothing of it that could be a secret."""
+"""The MCP panel shows servers and their state without anything that could be a secret."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is forgotten and what is remembered, from the prompt, the screen and the command line."""
+"""Compacting and memories, from the prompt, the screen and the command line."""
 
 from __future__ import annotations
 

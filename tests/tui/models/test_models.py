@@ -1,4 +1,4 @@
-"""The model picker: what can be used first, with what is known of it; quick with thousands; any name can be typed."""
+"""The model picker: usable models first, with known figures; fast with thousands; any name can be typed."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ async def test_two_thousand_models_are_filtered_within_a_frame() -> None:
         with costs_at_most(15):
             picker.show()
         assert shown(found)[0] == "groq/model-1900"
-        assert len(shown(found)) == 101  # the hundred of them, and what was typed
+        assert len(shown(found)) == 101  # the hundred rows and the typed one
 
 
 async def test_wheel_and_double_click_work_like_keys() -> None:

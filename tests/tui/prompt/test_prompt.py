@@ -1,4 +1,4 @@
-"""What a user's fingers can rely on in the prompt."""
+"""Basic keys of the prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = (60, 20)
 
 
 class PromptApp(App[None]):
-    """A transcript's stand-in above a prompt; keeps what the prompt posts and what reaches the app."""
+    """A stand-in for a transcript above a prompt; records the prompt's messages and the keys that reach the app."""
 
     CSS = "Static { height: 1fr; }"
     pilot: Pilot[None]

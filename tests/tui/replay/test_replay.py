@@ -1,4 +1,4 @@
-"""A replay on the screen: its keys, its bar, what it refuses, and that it has nothing to act with."""
+"""A replay on the screen: its keys, its bar, what it refuses, and that it cannot act."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_tape() -> Tape:
 
 
 async def press(it: Running, *keys: str) -> int:
-    """Press keys; the event at which it stands then."""
+    """Press keys. Returns the event of the new position."""
     await it.pilot.press(*keys)
     await it.pilot.pause()
     await until(it.pilot, lambda: replay(it).target is None and not replay(it).playing)
@@ -268,7 +268,7 @@ async def test_hidden_widgets_never_have_the_focus(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         workspace = it.app.workspace
-        workspace.prompt.focus()  # as whoever began before the replay came to be shown
+        workspace.prompt.focus()  # as if it had begun before the replay was shown
         await settle(it)
         assert it.app.focused is workspace.transport
         assert await press(it, "home", "right") == 1

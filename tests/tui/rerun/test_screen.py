@@ -29,7 +29,7 @@ TURNS: list[dict[str, Any]] = [{"tool_calls": [bash("echo same"), bash("cat give
 async def workspace(
     tmp_path: Path, size: tuple[int, int] = (140, 40), turns: list[dict[str, Any]] = TURNS
 ) -> AsyncIterator[tuple[HandloomApp, Pilot[None], ConversationManager]]:
-    """The app with a recorded session in its tab; the file that it read differs from what it was."""
+    """The app with a recorded session in its tab, whose input file has changed since."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "given").write_text("then\n")

@@ -37,7 +37,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 @dataclass
 class Home:
-    """A store with conversations, and what the screen did through its actions."""
+    """A store with conversations, and the actions that the screen called."""
 
     store: EventStore
     renamed: list[tuple[str, str]] = field(default_factory=list)
@@ -122,12 +122,12 @@ class Shown:
 
     @property
     def screen(self) -> SessionsScreen:
-        """The session manager, below whatever dialog is up."""
+        """The session manager below any open dialog."""
         return next(screen for screen in self.app.screen_stack if isinstance(screen, SessionsScreen))
 
     @property
     def text(self) -> str:
-        """What the screen shows."""
+        """The visible screen."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in lines)
 

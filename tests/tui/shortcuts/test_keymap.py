@@ -1,4 +1,4 @@
-"""Keys of the user's own: what a row may say, what is told of one that is wrong, and what follows one that is right."""
+"""Custom keys: valid rows, errors of invalid ones, and the effects of valid ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every screen and pane as it looks, and the workspace at every size. HANDLOOM_SNAPSHOTS=write takes them anew."""
+"""Snapshots of every screen and pane, and of the workspace at every size. HANDLOOM_SNAPSHOTS=write updates them."""
 
 from __future__ import annotations
 

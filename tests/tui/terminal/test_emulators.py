@@ -1,4 +1,4 @@
-"""The emulator: bytes to cells, whatever the bytes are."""
+"""The emulator: any bytes become cells."""
 
 from __future__ import annotations
 

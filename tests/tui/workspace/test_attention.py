@@ -1,4 +1,4 @@
-"""Notifications: only to who is away, only what is worth it, in the words of each terminal, and nothing foreign."""
+"""Notifications: only if the user is away, only for important changes, in each terminal's sequence, and sanitised."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_text_cannot_end_its_escape_sequence(environ: dict[str, str]) -> None:
 
 
 def heard(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the app sends to the terminal from now on."""
+    """The app's output to the terminal from now on."""
     sent: list[str] = []
     monkeypatch.setattr(it.app, "emit", sent.append)
     return sent

@@ -1,4 +1,4 @@
-"""The footer: what it tells, and what gives way first."""
+"""The footer: its content, and what is dropped first."""
 
 from __future__ import annotations
 

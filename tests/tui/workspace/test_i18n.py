@@ -1,4 +1,4 @@
-"""The languages of the screen: every text of ours has one in every catalogue, and the workspace stands in each."""
+"""The languages of the screen: every text has a translation in every catalogue, and the workspace uses each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tui.__main__ import speak
 
 OTHERS = [language for language in i18n.languages() if language != "en"]
 KEYS = {"Enter", "Esc", "Tab", "Space", "PgUp", "PgDn", "Home", "End", "ctrl", "shift", "esc", "space"}
-"""Words of the frame that are nobody's to translate: how keys are called."""
+"""Words of the frame that are not translated: names of keys."""
 
 
 @pytest.fixture
@@ -181,7 +181,7 @@ def test_screen_reader_mode_uses_the_language_of_the_locale(tmp_path: Path) -> N
     assert "输入消息后按 Enter。" in done.stdout
 
 
-# -- a language that nobody speaks -------------------------------------------------------------------------------------
+# -- pseudo-translation ------------------------------------------------------------------------------------------------
 
 
 def test_pseudo_translation_keeps_placeholders() -> None:

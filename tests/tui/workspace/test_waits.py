@@ -1,4 +1,4 @@
-"""Waiting for the user: one look, one notice and one key, whatever it is that is waited for."""
+"""Waiting for the user: one look, one notification and one key for every reason."""
 
 from __future__ import annotations
 
