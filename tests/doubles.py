@@ -78,7 +78,7 @@ class Unconfined:
         return None
 
     async def left_behind(self) -> list[str]:
-        """No viewer is connected."""
+        """Nothing is looked for."""
         return []
 
     async def came_back(self) -> list[str]:
@@ -95,7 +95,7 @@ class Unconfined:
         return []
 
     async def end_job(self, pid: int) -> None:
-        """There is no terminal."""
+        """There is no job."""
 
     async def type_keys(self, keys: bytes) -> None:
         """There is no terminal."""

@@ -220,7 +220,7 @@ def test_anchors_are_those_of_mkdocs() -> None:
 
 
 HOOKS = runpy.run_path(str(ROOT / ".ci" / "mkdocs_hooks.py"))
-"""Files that mkdocs loads, not modules."""
+"""The hooks that mkdocs loads; the file is not an importable module."""
 
 
 def test_links_to_code_become_text_on_the_site() -> None:

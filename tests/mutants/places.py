@@ -100,7 +100,7 @@ class _Finder(ast.NodeVisitor):
             line = left.end_lineno or left.lineno
             self.found.append([Bug(line, kind, start + match.start(), start + match.end(), other.encode())])
 
-    # -- exclusions ----------------------------------------------------------------------------------------------------
+    # -- nodes without bugs --------------------------------------------------------------------------------------------
 
     def visit_Assert(self, node: ast.Assert) -> None: ...
 

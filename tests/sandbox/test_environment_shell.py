@@ -67,7 +67,7 @@ class Talking(ScriptedRuntime):
 
 
 def output(content: str, exit_code: int, suffix: str = "") -> CmdOutputObservation:
-    """The stored events of a command that was ended."""
+    """The stored observation of a command that was ended."""
     metadata = CmdOutputMetadata(exit_code=exit_code, suffix=suffix)
     return CmdOutputObservation(command="make", content=content, hidden=True, metadata=metadata)
 

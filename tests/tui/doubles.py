@@ -383,7 +383,7 @@ class SessionDouble:
 
     @property
     def leftovers(self) -> SessionDouble:
-        """Ends without help."""
+        """The session itself lists leftovers."""
         return self
 
     def _wish(self, *wish: str) -> None:
