@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.program import ROOT
 
 FOLDER = ROOT / "docs" / "examples"
-TASKS: Mapping[str, str] = {"lines": "How many lines has greeting.txt?"}
+TASKS: Mapping[str, str] = {"lines": "How many lines does greeting.txt have?"}
 """The tasks by script name."""
 
 

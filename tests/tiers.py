@@ -41,7 +41,7 @@ SECOND_TIER: tuple[Group, ...] = (
     Group("Terminals of X", "need an X server and programs that draw in it", marks=("xterm",)),
     Group("Alone", "measure time or memory, or take the processors from other tests", marks=("alone",)),
     Group("Bench", "run every area of the bench once, with small counts", paths=("tests/bench/",)),
-    Group("Peers", "compare with published programs of others, which are installed once", paths=("tests/peers/",)),
+    Group("Peers", "compare with third-party programs, which are installed once", paths=("tests/peers/",)),
     Group(
         "Planted bugs",
         "plant a bug and run the tests that should notice it",
@@ -63,7 +63,7 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Manual",
-        "run every command of the README and the manual that needs no person, engine or network",
+        "run every command of the README and the manual that needs no user, container engine or network",
         paths=(
             "tests/manual/test_commands.py::test_commands_of_a_page_run",
             "tests/manual/test_commands.py::test_command_opens_the_workspace",
@@ -76,8 +76,8 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Contract",
-        "hold the local sandbox without isolation and the remote one to the contract that the first tier tests with"
-        " isolation and in one process",
+        "check the contract of runtimes for the local sandbox without isolation and the remote one; the first tier"
+        " checks it with isolation and in one process",
         paths=("tests/contract/",),
         variants=("[local", "[remote"),
     ),
