@@ -66,7 +66,7 @@ THREATS = (
             "tests/acp/test_other_agent.py::TestEnvironment::test_agent_gets_only_named_variables",
             "tests/acp/test_other_agent.py::TestFiles::test_files_are_read_and_written_by_the_sandbox_after_approval",
             "tests/acp/test_other_agent.py::TestFiles::test_denied_files_are_an_error_for_the_agent",
-            "tests/acp/test_other_agent.py::TestWhoMayStartIt::test_models_cannot_delegate_to_an_external_agent",
+            "tests/acp/test_other_agent.py::TestStartPermission::test_models_cannot_delegate_to_an_external_agent",
             "tests/acp/test_other_agent.py::TestTrouble::test_agent_that_ignores_cancel_is_ended",
             "tests/acp/test_other_agent.py::TestTrouble::test_invalid_messages_of_the_agent_are_ignored",
         ),
@@ -230,8 +230,8 @@ THREATS = (
         "Its structure is checked before any of it is read; it is refused with one sentence that says where, or "
         "stored in one transaction; a refusal does not change a byte of the database",
         (
-            "tests/import_export/test_bounded_json.py::TestWhatIsAccepted::test_every_json_encoding_is_read_with_and_without_bom",
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_refusal_gives_the_reason",
+            "tests/import_export/test_bounded_json.py::TestAccepted::test_every_json_encoding_is_read_with_and_without_bom",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
             "tests/import_export/test_importer.py::TestNothing::test_refused_import_changes_nothing",
             "tests/import_export/test_importer.py::TestNothing::test_cancelled_import_stores_nothing_and_ends_its_thread",
             "tests/campaign/test_campaign.py::TestImports::test_refused_file_writes_and_loses_nothing",
@@ -244,8 +244,8 @@ THREATS = (
         "The limits are 64 levels, 300 digits, 10,000 keys and 300,000 parts of one value; NaN and duplicate keys "
         "are refused",
         (
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_refusal_gives_the_reason",
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_million_values_are_refused_quickly",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_million_values_are_refused_quickly",
         ),
     ),
     Threat(
@@ -814,7 +814,7 @@ THREATS = (
             "tests/contract/test_life.py::TestDeathOfTheServer::test_dead_server_is_reported_and_a_new_start_replaces_it",
             "tests/runtime/server/test_answer_cache.py::test_repeated_request_runs_the_action_once",
             "tests/runtime/server/test_answer_cache.py::test_deleted_action_is_interrupted_and_not_run_again",
-            "tests/runtime/test_remote_runtime.py::TestWhoAnswers::test_certificate_of_another_host_is_refused",
+            "tests/runtime/test_remote_runtime.py::TestConnections::test_certificate_of_another_host_is_refused",
         ),
     ),
     Threat(
@@ -929,7 +929,7 @@ THREATS = (
             "tests/docker/test_faults.py::TestStarting::test_missing_image_is_reported",
             "tests/docker/test_faults.py::TestStarting::test_taken_container_name_is_reported_and_left_alone",
             "tests/docker/test_faults.py::TestStarting::test_second_screen_is_refused_and_the_first_continues",
-            "tests/docker/test_faults.py::TestTheFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
+            "tests/docker/test_faults.py::TestFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
             "tests/runtime/docker/test_image.py::TestFailures::test_missing_engine_is_reported",
             "tests/campaign/test_campaign.py::TestContainers"
             "::test_container_fault_is_reported_once_and_the_next_command_works",

@@ -101,7 +101,7 @@ SECOND_TIER: tuple[Group, ...] = (
         paths=(
             "tests/mcp/test_supervisor.py::test_hanging_host_is_replaced_with_its_servers",
             "tests/runtime/server/test_lease.py::TestTls::test_clients_without_handshake_do_not_block_others",
-            "tests/runtime/test_reconnecting_client.py::TestTheEndOfPatience",
+            "tests/runtime/test_reconnecting_client.py::TestPatience",
             "tests/runtime/test_reconnecting_client.py::test_action_runs_once_wherever_the_link_breaks",
         ),
     ),

@@ -229,7 +229,7 @@ say(answer["error"]["message"])"""
         assert [word in said(events) for word in ("'terminal/create'", "'fly'", "Field required")] == [True] * 3
 
 
-class TestWhoMayStartIt:
+class TestStartPermission:
     async def test_models_cannot_delegate_to_an_external_agent(self, tmp_path: Path) -> None:
         """It runs outside the sandbox, so a model inside could use it to escape."""
         command = shlex.join(["touch", str(tmp_path / "started")])

@@ -68,7 +68,7 @@ def question_about(action: Action) -> str:
     return text
 
 
-class TestWhatIsSaid:
+class TestMessages:
     def test_streamed_text_is_not_repeated_by_its_event(self) -> None:
         translator = EventTranslator(PATHS)
         streamed = [*translator.frame(TokenDelta(4, "I look")), *translator.frame(TokenDelta(4, " around."))]

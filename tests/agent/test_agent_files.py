@@ -155,7 +155,7 @@ class TestThePlanner:
                     await wish
 
 
-class TestWhoWorks:
+class TestAgentChoice:
     async def test_conversation_keeps_its_agent(self, tmp_path: Path) -> None:
         async with managing(tmp_path, name="ReadOnlyAgent") as manager:
             session = await begun(

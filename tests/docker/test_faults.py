@@ -318,7 +318,7 @@ class TestTheScreenThatStartedIt:
             client.containers.get(name).remove()
 
 
-class TestTheFleet:
+class TestFleet:
     async def test_abandoned_containers_are_removed_and_used_ones_stay(self, workspace: Path, tmp_path: Path) -> None:
         home = tmp_path / "home"
         owner = DockerRuntime(fleet(home), workspace)

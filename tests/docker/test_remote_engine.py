@@ -285,7 +285,7 @@ async def test_engine_over_tcp_with_tls(workspace: Path, tmp_path: Path, monkeyp
     assert (left_over(name), volumes(name)) == ([], [])
 
 
-class TestWhoCannotBeReached:
+class TestUnreachable:
     @pytest.mark.parametrize(
         ("url", "why"),
         [

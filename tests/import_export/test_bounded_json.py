@@ -21,7 +21,7 @@ def read(text: str | bytes) -> list[Any]:
 OBJECTS = [{"a": [1, -2.5, "x\u00e9\U0001f986", None, True]}, {"b": {}}]
 
 
-class TestWhatIsAccepted:
+class TestAccepted:
     @pytest.mark.parametrize(
         "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"]
     )
@@ -85,7 +85,7 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-class TestWhatIsRefused:
+class TestRefused:
     @pytest.mark.parametrize("name", REFUSED)
     def test_refusal_gives_the_reason(self, name: str) -> None:
         text, why = REFUSED[name]

@@ -37,7 +37,7 @@ def fingerprint(home: Path) -> tuple[str, str]:
     return dump.hexdigest(), hashlib.sha256((home / "handloom.db").read_bytes()).hexdigest()
 
 
-class TestWhole:
+class TestCompleteImport:
     @pytest.mark.parametrize("format", ["openhands", "folder", "openhands-sdk", "archive"])
     async def test_imported_conversation_is_stored_completely(
         self, format: str, store: EventStore, tmp_path: Path

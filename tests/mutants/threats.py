@@ -130,14 +130,14 @@ PLANTED = (
         "core/import_export/bounded_json.py",
         '    if place < len(text):\n        raise Fault(f"something follows',
         '    if False:\n        raise Fault(f"something follows',
-        "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_refusal_gives_the_reason",
+        "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
     ),
     Planted(
         "I02",
         "core/import_export/bounded_json.py",
         "    if len(found) != len(pairs):",
         "    if False:",
-        "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_refusal_gives_the_reason",
+        "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
     ),
     Planted(
         "I03",

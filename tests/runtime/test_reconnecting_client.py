@@ -168,7 +168,7 @@ class TestCancelling:
         assert await said_by(server, "echo usable") == "usable"
 
 
-class TestTheEndOfPatience:
+class TestPatience:
     async def test_lost_connection_is_reported_and_the_action_interrupted(
         self, server: Server, watcher: Watcher
     ) -> None:

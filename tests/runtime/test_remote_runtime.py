@@ -148,7 +148,7 @@ class TestKey:
         assert CANARY not in " ".join([*said, *map(repr, watcher.frames), caplog.text])
 
 
-class TestWhoAnswers:
+class TestConnections:
     async def test_unreachable_server_is_reported(self) -> None:
         assert await refusal(NOWHERE) == (
             f"Nothing answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
@@ -239,7 +239,7 @@ class TestCertificates:
             assert "is not a file of certificates" in await refusal("https://127.0.0.1:1", ca_file=file)
 
 
-class TestWhoseItIs:
+class TestServerOwnership:
     async def test_two_conversations_do_not_share_a_server(self, tmp_path: Path) -> None:
         first = RemoteHere(tmp_path)
         await first.start()

@@ -58,7 +58,7 @@ def grant(guard: Guard, text: str, scope: Scope, verdict: Verdict = Verdict.ALLO
         guard.file.add([permission])
 
 
-class TestTheOrder:
+class TestOrder:
     async def test_mode_decides_without_rules(self, tmp_path: Path) -> None:
         found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
         assert found == {

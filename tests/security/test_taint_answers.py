@@ -153,7 +153,7 @@ def test_informed_permission_is_stored_beside_an_earlier_one(tmp_path: Path) -> 
     assert [one.informed for one in file.read()] == [False, True]
 
 
-class TestNobodyIsThere:
+class TestWithoutUser:
     def run(self, tmp_path: Path, *options: str, policy: str = "") -> tuple[list[dict[str, Any]], str]:
         """The results of the two pushes, and the notices."""
         handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")

@@ -75,7 +75,7 @@ def files(workspace: Path) -> dict[str, str]:
     }
 
 
-class TestWhatChanged:
+class TestChanges:
     def test_files_are_written_made_and_removed(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         coming = archive_of(workspace.parent, entry("work/notes", b"more\n"), entry("work/a/b/new", b"new\n"))
@@ -100,7 +100,7 @@ class TestWhatChanged:
         assert (workspace / name).read_bytes() == b"x"
 
 
-class TestWhatTheUserChanged:
+class TestChangesOfTheUser:
     def test_conflicting_file_is_kept_and_the_other_version_added(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")

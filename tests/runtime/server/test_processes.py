@@ -39,7 +39,7 @@ def numbers(child: subprocess.Popen[str]) -> list[int]:
 SESSIONS = "sleep 601 & setsid bash -c 'sleep 602 & echo $PPID $$ $!; wait' & echo $!>/dev/null; wait"
 
 
-class TestWho:
+class TestProcessTree:
     def test_descendants_sessions_and_groups_are_found(self) -> None:
         with bash(SESSIONS, start_new_session=True) as child:
             _, leader, inner = numbers(child)
