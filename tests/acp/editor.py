@@ -1,7 +1,7 @@
 """A client of `handloom acp`: the official library drives the program as a child process.
 
-It records what it is told, answers questions as a test says, and lets tests wait for a state. `Raw` speaks JSON without
-the library, for what the library would not send.
+It records updates, answers questions as the test says, and lets tests wait for a state. `Raw` sends JSON without the
+library, for messages that the library would not send.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What Handloom adds to a call of a model: through the model host and litellm, beside bare httpx to the same server.
+"""The overhead of Handloom for a model call, through the model host and litellm, compared with plain httpx.
 
-The server is a process of its own on this machine and answers at once, with a short text. Calls of both kinds take
-turns, so that both meet the same machine. litellm alone is called last, in this process, as its documentation says:
-what a call takes beyond that is ours, and less than nothing where the model host leaves out what litellm does.
+The server is a separate process on this machine that answers immediately with a short text. Calls of both kinds
+alternate, so that they have the same conditions. litellm alone is called last, in this process, as its documentation
+says: the difference is Handloom's overhead, which is negative where the model host skips work of litellm.
 """
 
 from __future__ import annotations

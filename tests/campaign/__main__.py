@@ -1,9 +1,9 @@
-"""Run the campaign in full, and publish what came of it.
+"""Run the full campaign and publish the results.
 
     python -m tests.campaign [--seed N] [--only PART ...]
 
-Writes docs/campaign.json and docs/campaign.md; where only some parts are run, the others stay as they were, each with
-the commit that it was run on. Ends with 1 where anything failed.
+Writes docs/campaign.json and docs/campaign.md. With `--only`, the other parts keep their results, each with the commit
+of its run. Exits with 1 if anything failed.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""A day of work in little: the workspace works for as long as it is told, and what it holds is watched.
+"""Endurance: the workspace works for a number of minutes, and its resources are measured.
 
-    python -m tests.campaign --only endurance       (MINUTES=60, or what HANDLOOM_ENDURANCE_MINUTES says)
-    python -m tests.campaign.endurance --minutes 20 (tells each sample, and publishes nothing)
+    python -m tests.campaign --only endurance       (MINUTES=60, or HANDLOOM_ENDURANCE_MINUTES)
+    python -m tests.campaign.endurance --minutes 20 (prints each sample, and publishes nothing)
 
-The real program on a PTY, a model that never ends over real HTTP, a real sandbox. A user who never rests says things in
-several tabs, opens and closes tabs, filters the event log, searches, looks at lists, has the window another size.
-About once a minute everything comes to rest in one tab, and a sample is taken: resident memory, objects, asyncio tasks,
-threads, open files, child processes, the bytes of the write-ahead log.
+The real program on a PTY, an endless model over real HTTP, a real sandbox. A simulated user sends messages in several
+tabs, opens and closes tabs, filters the event log, searches, opens lists, and resizes the window. About once a minute
+everything comes to rest in one tab, and a sample is taken: resident memory, objects, asyncio tasks, threads, open
+files, child processes, the size of the write-ahead log.
 
-Memory is judged by its trend after the warm-up (`trend`): what is loaded once and caches that fill up are no leak. Of
-what has to be the same whenever the workspace rests, the least of the last samples is compared with the most of the
-first ones after the warm-up.
+Memory is judged by its trend after the warm-up (`trend`), because lazy imports and caches that fill up are no leak. For
+counts that must be equal at every rest, the minimum of the last samples is compared with the maximum of the first ones
+after the warm-up.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Mutated files to import: trajectories, folders of OpenHands and of its SDK, zipped ones, archives of ours.
+"""Mutated files to import: trajectories, folders of OpenHands and of its SDK, zipped ones, and archives.
 
-Each is refused with one sentence that names the file, and then nothing at all was written to the database; or it is
-imported, and then every event comes out of the database as it stood in the file. What stood in the file is read by
-Python's own reader here, so that both sides cannot be wrong together.
+Each is either refused with one sentence that names the file, and then nothing was written to the database, or imported,
+and then every event in the database equals the one in the file. The file is read by Python's own JSON parser here, so
+that both sides cannot have the same bug.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Kernels that are killed (-9), or end themselves, at random points, through a real server.
+"""Kill kernels (-9), or let them end themselves, at random points, through a real server.
 
-One server stands for CHUNK trials. Each trial is a death: while nothing runs, in the middle of a cell, at its beginning
-or its end, or while a fresh kernel starts; sometimes the spare dies too. Then a cell has to work; the death has to have
-been told once; and after the server's end, no process may be left.
+One server is used for CHUNK trials. Each trial is one death: of an idle kernel, in a cell, at its beginning or end, or
+of a kernel that is starting; sometimes the spare dies too. Then a cell must work, the death must have been reported
+once, and after the server's end no process may be left.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
-"""Random keys typed at questions of every kind: nothing happens that was not highlighted and confirmed.
+"""Random keys typed at questions of every kind: only highlighted and confirmed answers take effect.
 
-The rule is checked from outside, by what is drawn before each key and what the session or the caller of a dialog was
-told after it: an action runs, a permission or denial is stored, a plan is approved, a way out of a halt is taken and a
-dialog is agreed to only by Enter on an empty prompt, on the row that is drawn as highlighted, once its list has been
-there for the guard's time. A denial says what stood in the prompt. Half of the strings begin with words, because
-people type words.
+The rule is checked from outside, by comparing the screen before each key with the calls of the session or the dialog
+after it: an action runs, a permission is stored, a plan is approved, a halt is answered and a dialog is confirmed only
+by Enter on an empty prompt, on the highlighted row, after the list has been visible for the guard's time. A denial
+contains the text of the prompt. Half of the strings begin with words, because people type words.
 
-In the full counts the screen is not painted between the keys: the highlight is read from the rows.
+In the full counts the screen is not drawn between keys: the highlight is read from the rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Links that break at random bytes, between a client and a real server, while actions run over them.
 
-One server stands for CHUNK trials. Each trial is one action over a link whose connections are cut, half closed, stalled
-or delayed, one after another; every fifth one is cancelled at a random moment. At the end every action that gave an
-observation has happened once, none twice, and the shell is usable.
+One server is used for CHUNK trials. Each trial is one action over a link whose connections are cut, half closed,
+stalled or delayed, one after another; every fifth action is cancelled at a random moment. At the end every action with
+an observation has run once, none twice, and the shell is usable.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""A home whose database is damaged: in events, in the index, in its head, cut off, emptied, without its log or it.
+"""Repair of damaged databases: in events, in the index, in the header, truncated, emptied, or without database or log.
 
-Each is repaired as by `handloom doctor --repair --yes`, and some of them by a process that is killed (-9) at a step
-of the repair, and by another one after it. Afterwards the damaged files are kept as they were, the database is whole,
-every event is there or reported as lost, no more is lost than the damage explains, and the conversations go on.
+Each is repaired like `handloom doctor --repair --yes`; in some trials the repairing process is killed (-9) at a step of
+the repair, and another one continues. Afterwards the damaged files are unchanged, the database is intact, every event
+exists or is reported as lost, no more events are lost than the damage explains, and the conversations can continue.
 
-    python -m tests.campaign.mending HOME [STEP]     (mends, and is killed at that step)
+    python -m tests.campaign.mending HOME [STEP]     (repairs, and is killed at that step)
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Changes of owner: several processes want one conversation, and whoever has it is killed or stopped in the middle.
+"""Changes of owner: several processes contend for one conversation, and the owner is killed or stopped.
 
-There are never two writers, which the log itself shows: each event carries the lease under which it was written, and
-leases never go back. A dead owner is followed within two seconds, a stopped one is waited for, and what any of them
-acknowledged is there.
+There are never two writers, which the log itself shows: each event has the lease under which it was written, and leases
+never decrease. A dead owner is replaced within two seconds, a stopped one keeps its lease, and every acknowledged event
+is stored.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Contest:
     home: Path
     chance: random.Random
     owner: int | None = None
-    """The process that has the conversation, as far as it was said."""
+    """The process that owns the conversation, according to its output."""
     owners: dict[int, int] = field(default_factory=dict)
     """Processes by the token under which they owned."""
     acknowledged: list[tuple[int, int]] = field(default_factory=list)

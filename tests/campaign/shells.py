@@ -1,7 +1,7 @@
 """Shells that die and commands that are interrupted, at random points, through a real server.
 
-One server stands for CHUNK trials. Each trial is one command, sometimes with something left running in the background
-that wants to stay; then a command that has to work; and after the server's end, no process may be left.
+One server is used for CHUNK trials. Each trial is one command, sometimes with a background process that tries to stay;
+then another command must work, and after the server's end no process may be left.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Reads, writes and edits of files, while another process swaps folders and files for links to the outside.
 
-Whatever the moment, nothing of the outside is read or changed, and every file inside is one whole content. A try may
-be refused, with a reason; how many were, and how many went through, is counted, so that a race that never happens is
-seen, too.
+Nothing outside is read or changed, and every file inside has one complete content. A try may be refused with a reason;
+refused and successful tries are counted, so that a race that never happens is noticed, too.
 """
 
 from __future__ import annotations

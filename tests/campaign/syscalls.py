@@ -1,8 +1,8 @@
-"""Crash points and disk faults: a writer is killed, or refused, at each of its system calls on the database.
+"""Crash points and disk faults: a writer is killed, or gets an error, at each of its system calls on the database.
 
-strace counts the calls of one whole run, and then makes another run fail at the k-th of them, for every k. Afterwards
-the database is opened again: what was acknowledged is there, under its id; ids have no gaps; a fault was told in words
-that say what to do; and writing goes on.
+strace counts the calls of one complete run, and then makes another run fail at the k-th call, for every k. Afterwards
+the database is opened again: acknowledged events are stored under their ids, ids have no gaps, a fault was reported
+with advice, and writing can continue.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Counted trials: each from its seed, in worker processes, with what failed and what was counted.
+"""Counted trials: each from its seed, in worker processes, with their failures and counts.
 
-A trial is a function of its seed. It returns Facts, or raises Violation where a promise does not hold; any other
-exception is a failure of the trial too, and is kept with its traceback.
+A trial is a function of its seed. It returns Facts, or raises Violation if an invariant does not hold; any other
+exception is a failure of the trial too, and is stored with its traceback.
 """
 
 from __future__ import annotations

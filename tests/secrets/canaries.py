@@ -69,7 +69,7 @@ ADDRESSES: Mapping[str, str] = {
     "HTTPS_PROXY": made("proxy", 20),
     "PIP_INDEX_URL": made("index", 20),
 }
-"""Passwords that stand in the address which the variable holds."""
+"""Passwords in the address in a variable."""
 KEPT: Mapping[tuple[str, str], str] = {
     ("EVERYWHERE_ONE", "everywhere"): made("everywhere"),
     ("EVERYWHERE_ODD", "everywhere"): 'ö /?&"\\ ' + made("odd", 16),

@@ -1,6 +1,6 @@
-"""Ways to use Handloom by its screen: on a terminal of ours, whose every byte is looked through, and in a web browser.
+"""Use of Handloom through its screen, on a pseudo-terminal whose every byte is searched, and in a web browser.
 
-A terminal is also looked through as it stands, because a text may reach it in pieces.
+The screen of the terminal is searched too, because a text may arrive in pieces.
 """
 
 from __future__ import annotations

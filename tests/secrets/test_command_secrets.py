@@ -78,7 +78,7 @@ async def test_no_shell_option_shows_the_secret(bash: BashSession, around: str, 
 
 
 async def test_debug_trap_or_background_loop_can_read_the_secret(bash: BashSession, tmp_path: Path) -> None:
-    """What docs/sandbox.md says is open: lending keeps a secret out of the log, not from an agent that wants it."""
+    """A known gap in docs/sandbox.md: a secret is kept out of the log, but not from an agent that wants it."""
     await run(bash, """trap '[ -z "${TOKEN-}" ] || printf %s "$TOKEN" > trapped' DEBUG""")
     await run(bash, "true", TOKEN=OTHER)
     await run(bash, "trap - DEBUG")

@@ -39,7 +39,7 @@ def handloom(tmp_path: Path) -> Handloom:
 
 
 def session(handloom: Handloom, begin: str, *commands: str) -> list[tuple[int, str, str]]:
-    """What `handloom` says to each of these in one session: status, output, errors."""
+    """The results of these commands in one session: status, output, errors."""
     folder = handloom.workspace.parent
     lines = [begin]
     for number, words in enumerate(commands):
@@ -60,7 +60,7 @@ def session(handloom: Handloom, begin: str, *commands: str) -> list[tuple[int, s
 
 
 def turns(handloom: Handloom) -> str:
-    """The words of a run that shows whether the value was lent, and not the value."""
+    """The arguments of a run that shows whether the command got the value, but not the value."""
     shown = bash('printf %s "$TOKEN" | sha256sum; printf %s "$OTHER" | sha256sum')
     script = write_script(handloom.workspace.parent, [{"tool_calls": [shown]}, FINISH])
     return f"run go --json --model {script}"

@@ -1,4 +1,4 @@
-"""Redacted frames: watchers see no secret, whole or split, and the recorder sees everything."""
+"""Redacted frames: viewers see no secret, complete or split, and the recorder gets everything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pictures are kept beside their events, byte for byte, and go with their conversation."""
+"""Pictures are stored with their events, unchanged, and are deleted with their conversation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks of the user are kept beside the log, whole or not at all."""
+"""The user's bookmarks are stored beside the log, atomically."""
 
 from __future__ import annotations
 

@@ -388,7 +388,7 @@ def test_row_with_a_free_overflow_page_is_skipped(tmp_path: Path) -> None:
 
 
 def test_row_longer_than_the_file_is_skipped_at_once(tmp_path: Path) -> None:
-    """Its further pages go round for ever."""
+    """Its overflow pages form a cycle."""
     round_and_round = struct.pack(">I", 3) + b"x" * 508
     cell = b"\xff" * 8 + b"\xff\x07" + b"\x03\x91\x25" + b"x" * 36 + struct.pack(">I", 3)
     assert cells_with(tmp_path / "db", cell + struct.pack(">I", 3) * 100, round_and_round) == [GOOD, GOOD]

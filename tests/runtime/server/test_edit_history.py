@@ -1,4 +1,4 @@
-"""The way back of edits: ten steps of each file, kept over a restart, whole or not at all, within bounds."""
+"""The undo history of edits: ten steps for each file, kept over a restart, completely or not at all, within limits."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class TestStrangers:
     async def test_request_without_the_key_does_not_extend_the_timeout(
         self, server: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A request that is refused buys no more time, nor does a body that goes on for ever."""
+        """Neither a refused request nor an endless body extends the timeout."""
         monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.2)
         for length in (0, 10**9):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

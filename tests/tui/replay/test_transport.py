@@ -1,4 +1,4 @@
-"""The transport bar says where a replay is, as far as the width allows, and its line is a timeline of events."""
+"""The transport bar shows the position of a replay, as far as the width allows, and a timeline of events."""
 
 from __future__ import annotations
 
