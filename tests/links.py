@@ -18,7 +18,7 @@ Kind = Literal["cut", "half-close", "stall", "delay"]
 
 @dataclass(frozen=True)
 class Fate:
-    """What befalls one connection, once so many bytes have gone one way."""
+    """The fault of one connection, after a number of bytes in one direction."""
 
     kind: Kind
     """`cut` resets a connection; `half-close` ends one direction; `stall` silently drops data."""

@@ -1,7 +1,7 @@
 """A remote engine on this machine: an sshd on loopback that gives access to the engine of the tests.
 
-Its keys and its client's settings are made for one run, and `ssh` on the PATH is told of them, so that nothing of the
-user's own ssh has a say.
+Its keys and its client's settings are made for one run, and `ssh` on the PATH uses them, so that the user's own ssh
+settings have no effect.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     python -m tests.tour [--out docs] [--theme loom-dark]
 
-The program, its sandbox, kernel and browser are real; only the model is a script. What changes on the screen becomes a
-frame, and how long it stands is as long as it takes to read, not as long as this machine took.
+The program, its sandbox, kernel and browser are real; only the model is a script. Each change of the
+screen becomes a frame, which is shown as long as it takes to read, however fast this machine is.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 One process has imported the server, and forks from itself what would otherwise be started with `python -m
 runtime.server`. A forked server has the same arguments, environment, descriptors and session as one that was started,
-and shares nothing with another one. Inside walls nothing can be forked: there the server is started as ever. Tests of
+and shares nothing with another one. A server in isolation cannot be forked; it is started as usual. Tests of
 the start, of the server as a process and of its walls use LocalRuntime.
 """
 

@@ -154,7 +154,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw(handloom: Handloom, model: str = "") -> AsyncIterator[Raw]:
-    """`handloom acp`, started; its input is closed at the end, and it has to go by itself."""
+    """A running `handloom acp`; its input is closed at the end, and it must exit."""
     pipe = asyncio.subprocess.PIPE
     arguments = [*HANDLOOM, "acp", *(["--model", model] if model else [])]
     process = await asyncio.create_subprocess_exec(

@@ -1,6 +1,6 @@
 """ACPAgent: another agent over the protocol, here Handloom's own `handloom acp` in a child process.
 
-And one that a test writes in a few lines, for what ours never asks of a client: files.
+Some tests use a small script as the other agent, for file requests, which Handloom never makes.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def _root_logger_as_before() -> Iterator[None]:
 
 
 def written(home: Path) -> Path:
-    """The log's file, once all that was said is in it."""
+    """The log file, after everything has been written."""
     for handler in logging.getLogger().handlers:
         handler.close()
     return home / "logs" / "handloom.log"

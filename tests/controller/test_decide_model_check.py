@@ -150,7 +150,7 @@ def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> St
 
 
 def condenses_again_and_again(s: State, env: Envelope) -> State:
-    """A history that cannot be made shorter is condensed for ever."""
+    """A history that cannot be shortened is condensed endlessly."""
     return decide.evolve(replace(s, condensed=False), env)
 
 

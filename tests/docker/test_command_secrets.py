@@ -1,4 +1,4 @@
-"""A secret that one command in a container is lent is in that command's environment, and nowhere else of the container.
+"""A secret for one command in a container is only in that command's environment.
 
 Looked for in what the engine knows, in the environment and the arguments of every process, in every file that the
 container has written, and in the image that is made of it.

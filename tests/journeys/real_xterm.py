@@ -1,4 +1,4 @@
-"""A real xterm on a display of its own, which nobody sees: what it shows is read from the display's memory.
+"""A real xterm on a virtual display: its screenshots are read from the display's memory.
 
 Keys go in by xdotool. What the program writes is kept, too, so that a test waits for a state and not for a time.
 """

@@ -105,7 +105,7 @@ class Terminal:
     def wait_for(self, *texts: str, gone: bool = False, within_s: float = WAIT_S) -> str:
         """Wait until all texts are on the screen (or none of them). Returns the screen.
 
-        tmux tells nobody when its screen changes, so this is the one place that looks again and again.
+        tmux does not notify of screen changes, so this is the only place that polls.
         """
         end = time.monotonic() + within_s
         while time.monotonic() < end:

@@ -1,8 +1,8 @@
-"""The worst model that there is: it does whatever a page tells it to. The walls hold without its help.
+"""A fully hijacked model: it obeys every page. The sandbox must contain it anyway.
 
-Each page carries the injection at another place, and the scripted model obeys each time, by another way out. Nobody
-outside may hear of the workspace's secret or be called at all, nothing of the host may change, and the secrets of the
-host may not even be seen.
+Each page has the injection in another place, and the scripted model obeys with another escape attempt. No outside host
+may be contacted or get the workspace's secret, nothing on the host may change, and the host's secrets must be
+invisible.
 """
 
 from __future__ import annotations

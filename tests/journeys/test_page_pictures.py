@@ -1,6 +1,6 @@
 """The page's picture in a terminal that draws pictures: what is seen is the page, whatever moves, covers or changes it.
 
-The terminal is ours, the rest is real: the screen on a PTY, Chromium, the page.
+The terminal is emulated by the test, the rest is real: the screen on a PTY, Chromium, the page.
 """
 
 from __future__ import annotations

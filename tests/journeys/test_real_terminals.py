@@ -1,4 +1,4 @@
-"""The page's picture in a real terminal: xterm with sixel, on a display that nobody sees. Nothing of it is ours.
+"""The page's picture in a real terminal: xterm with sixel, on a virtual display.
 
 It needs Xvfb, xterm and xdotool; where one of them is missing, the test is skipped by that name.
 """

@@ -1,4 +1,4 @@
-"""`handloom replay` in a real terminal, and how it says that there is nothing to replay."""
+"""`handloom replay` in a real terminal, and its error messages."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The user takes the agent's browser over, fills a form by its letters, and gives it back; the agent reads the answer.
 
-All of it is real: the screen, the server, Chromium, the page. What the model expects to read stands in its script.
+The screen, the server, Chromium and the page are real. The model's script contains what it expects to read.
 """
 
 from __future__ import annotations

@@ -327,7 +327,7 @@ async def test_cancelling_returns_at_once_and_closes_the_connection(
 
 
 async def test_call_cancelled_at_any_moment_leaves_nothing(host: ModelHost, server: OpenAIServer) -> None:
-    """After the k-th turn of the loop, for every k until the call is through by itself."""
+    """Cancels after the k-th turn of the loop, for every k until the call completes."""
     turns, is_over = 0, False
     while not is_over:
         call = asyncio.create_task(ask(model(host, server)))

@@ -1,6 +1,6 @@
 """The whole prompt as a text, for conversations of each shape. A change is seen as a change of a file.
 
-HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     writes them anew
+HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     updates them
 """
 
 from __future__ import annotations

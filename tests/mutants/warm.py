@@ -1,7 +1,7 @@
 """A Python that has imported pytest and other people's libraries, and forks each run of pytest from itself.
 
 Starting Python and importing those takes longer than most tests of one module. Nothing of the project is imported
-before the fork, so each run reads the sources anew.
+before the fork, so each run reads the current sources.
 
 Run as a program: `python warm.py FOLDER`. A line of JSON on its standard input is a list: the arguments for pytest, the
 file that its output goes to, and a limit in seconds. The line that answers is the exit status, or null where the run

@@ -1,7 +1,7 @@
 """BrowserGym itself, unchanged, on the pages of `tests/pages`: its observations of each.
 
-Runs where `browsergym-core` is installed, and imports nothing of ours.
-Arguments: the folder of the pages, the folder for what it told (one JSON file a page), the program of the browser.
+Runs where `browsergym-core` is installed, and imports nothing of Handloom.
+Arguments: the folder of the pages, the folder for the observations (one JSON file a page), the browser's program.
 """
 
 from __future__ import annotations

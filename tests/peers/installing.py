@@ -1,7 +1,7 @@
 """Separate environments for the peers, in the user's cache, from locked requirements.
 
-`python -m tests.peers --install` makes them; HANDLOOM_PEERS names another folder for them. What is installed is what
-`*.lock` says, with hashes; `--lock` resolves `*.in` anew.
+`python -m tests.peers --install` makes them; HANDLOOM_PEERS names another folder for them. The versions and
+hashes are in `*.lock`; `--lock` resolves `*.in` again.
 """
 
 from __future__ import annotations

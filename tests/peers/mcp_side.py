@@ -1,7 +1,7 @@
 """Published MCP servers, used by a scripted agent in one conversation; one is killed during a call.
 
 One of PyPI, two of npm, each in the version named here and in a folder of the user's cache. The killed one dies while
-the agent waits for it: the agent is told, goes on with the others, and uses it again once it is back.
+the agent waits for it: the agent gets an error, continues with the others, and uses it again after its restart.
 """
 
 from __future__ import annotations

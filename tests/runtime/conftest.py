@@ -82,7 +82,7 @@ class Shell:
 
 
 def place(folder: Path, **fields: Any) -> PluginContext:
-    """Where a plugin works that a test makes by itself."""
+    """The context of a plugin without a server."""
     values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": Environment(os.environ)}
     return PluginContext(str(folder), **{**values, **fields})
 

@@ -2,7 +2,7 @@
 
 `{...}` is filled in by the test: `secret` and `outside`, a file and a folder of the host beside the workspace, `port`
 and `socket`, where the host listens, `abstract`, a socket without a file, `pid`, a process of the host, and `python`.
-Those of the groups in HARMLESS may be tried without walls, too.
+Those of the groups in HARMLESS may be tried without isolation, too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Sixty secrets that occur nowhere else, one in each place where a user has them, and the search for them everywhere.
 
-The encodings are made here anew, by other means than the product's, so that both would have to be wrong together.
+The encodings are implemented here independently, so that a bug of the product is not repeated in the search.
 """
 
 from __future__ import annotations

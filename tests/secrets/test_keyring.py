@@ -1,7 +1,7 @@
 """The system's keyring itself: gnome-keyring on a D-Bus of its own, empty, unlocked, locked, gone.
 
-Skipped by name where the machine has none (`apt-get install gnome-keyring dbus`). Each test is a session of a desktop
-without a screen: what is locked has nobody who could unlock it.
+Skipped if the machine has none (`apt-get install gnome-keyring dbus`). Each test has a desktop session without a
+display, so a locked keyring stays locked.
 """
 
 from __future__ import annotations

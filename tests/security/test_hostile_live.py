@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.bubblewrap, pytest.mark.browser, pytest.mark.timeout(3
 
 
 def holds(report: Report, least: int) -> None:
-    """Nothing came of the pages, and the model really tried."""
+    """The pages had no effect although the model obeyed."""
     assert [*report.leaks, *report.strangers, *report.outside, *report.missed, *report.unanswered] == []
     assert report.ended == "finished"
     assert report.obeyed >= least

@@ -366,7 +366,7 @@ def test_normal_user_gets_the_same_isolation(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_server_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
-    """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
+    """A link in its place would send the session's key and secrets to another socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
         elsewhere.bind(f"{folder}/s")
         elsewhere.listen()

@@ -1,7 +1,7 @@
 """An editor if one is installed; otherwise the missing program is reported.
 
-The editors themselves are too large for a test's machine. In their place stands a program that takes the options of
-theirs that matter, listens where it was told to, and says so as they do.
+The editors themselves are too large for tests. A small program replaces them, which accepts their important options,
+listens on the given address, and reports it like they do.
 """
 
 from __future__ import annotations

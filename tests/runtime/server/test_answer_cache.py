@@ -1,4 +1,4 @@
-"""The wire of actions that outlast their connection, as any client may use it: once, in order, and not for ever."""
+"""The protocol of actions that outlast their connection: carried out once, in order, and with a time limit."""
 
 from __future__ import annotations
 

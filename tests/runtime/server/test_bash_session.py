@@ -371,7 +371,7 @@ class TestInput:
         assert observation.metadata.suffix == "\n[The command completed with exit code 0. CTRL+D was sent.]"
 
     async def says(self, shell: Shell, text: str, command: str, *, is_input: bool = False) -> bool:
-        """Give a command or input, and wait on until `text` was said; pytest ends a wait for nothing."""
+        """Send a command or input, and wait until `text` was printed; pytest's timeout ends a wait in vain."""
         said = (await shell.run(command, is_input=is_input)).content
         while text not in said:
             said += (await shell.run("")).content

@@ -31,7 +31,7 @@ EPOLL_PWAIT2 = (
     _CALLS + "e = select.epoll(); e.register(0, 1); room = ctypes.create_string_buffer(12)\n"
     "while True: libc.syscall(441, e.fileno(), room, 1, {}, None, 8)"
 )
-"""Calls that Python makes by itself nowhere, with their limit of time."""
+"""System calls that Python never makes on its own, with their time limits."""
 READERS = {
     "cat": "cat",
     "a pipe's first": "cat | sort",

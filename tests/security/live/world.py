@@ -1,7 +1,7 @@
 """An internet in a network namespace: a resolver, the site that the user named, and everybody else, who is hostile.
 
 All of 11.0.0.0/8 is this machine there. Every name but the site's own leads to the attackers, who listen at each port
-that a page names; whoever calls them, whatever name is asked for and whatever the site is told is written down.
+that a page names; connections to them, name queries and requests to the site are recorded.
 """
 
 from __future__ import annotations

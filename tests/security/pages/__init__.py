@@ -1,7 +1,7 @@
 """Hostile pages, and a model that obeys everything it reads: what the rules and the taint let through.
 
-`play` takes a page to the facts, the taint and a user who says no whenever he is asked; what was let through is carried
-out for real by `carried_out`, in walls without a network, among programs that note down what they are given.
+`play` judges a page's actions by facts and taint, with a user who denies every question. `carried_out` runs the allowed
+actions for real, in isolation without a network, with programs that record their arguments.
 """
 
 from __future__ import annotations
@@ -177,8 +177,8 @@ SHIMS = names("curl wget nc scp ssh rsync dig ping pip npm gh docker crontab pyt
 def carried_out(actions: Sequence[Action], folder: Path) -> list[str]:
     """Carry out allowed actions in isolation. Returns the leaks, one a line.
 
-    `folder` is empty and stays the test's. Shell commands run in real bash, without a network, with the programs that
-    reach out replaced by ones that note down what they are given; the rest is told by its text.
+    `folder` is empty; the test removes it. Shell commands run in real bash, without a network, and network programs are
+    replaced by ones that record their arguments; other actions are judged by their text.
     """
     work, home, leak, shims = (folder / name for name in ("app", "home", "leak", "shims"))
     for part in (work / ".git" / "hooks", home / ".ssh", leak, shims, folder / "tmp"):

@@ -60,7 +60,7 @@ async def settle(it: Running) -> None:
 async def as_it_was(lived: Sequence[Envelope | TerminalOutput], width: int = WIDTH) -> list[Cells]:
     """The panes of a live tab after each event, for events and bytes in this order.
 
-    Tokens and notices are left out: they are gone once their event is there, and nobody saved them.
+    Tokens and notices are left out: they are replaced by their event, and are not stored.
     """
     seen: list[Cells] = []
     async with running((width, HEIGHT - BAR_ROWS)) as it:

@@ -46,7 +46,7 @@ class Home:
     open_states: dict[str, OpenState] = field(default_factory=dict)
 
     async def put(self, id: str, title: str = "", *said: str, minutes: int = 0, **named: str) -> None:
-        """A conversation in which this was said, ended so many minutes before NOW."""
+        """A conversation with this message that ended a number of minutes before NOW."""
         at = NOW - timedelta(minutes=minutes, seconds=len(said))
         events: list[Event] = [MessageAction(content=text) for text in said or ("hello",)]
         events.append(AgentStateChangedObservation(agent_state=AgentState(named.get("state", "finished"))))

@@ -1,4 +1,4 @@
-"""Themes: ours are readable, a bad file is reported and the rest is loaded."""
+"""Themes: shipped ones are readable, a bad file is reported and the others are loaded."""
 
 from __future__ import annotations
 

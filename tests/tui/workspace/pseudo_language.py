@@ -1,4 +1,4 @@
-"""The workspace in a language that nobody speaks: every word of ours in brackets, so that the others stand out.
+"""The workspace in a pseudo-language: every translatable word is in brackets, so that other words are noticed.
 
 `python -m tests.tui.workspace.pseudo_language` walks through all screens and prints which words without brackets each
 has drawn: what a catalogue could not reach, besides the texts of the conversation, names and keys.
