@@ -1,8 +1,8 @@
 """Where the interpreter looks for modules in Handloom's own processes, and the command that starts such a process.
 
-Handloom's own folder comes first, so that no package of the same name is taken for `core`, `runtime`, `tui` or
+Handloom's own folder comes first, so that no package of the same name replaces `core`, `runtime`, `tui` or
 `themes`. Folders that `PYTHONPATH` gives relative to the current folder, and those inside or around a workspace, are
-taken out: what is there may be written by anybody. Other folders of `PYTHONPATH` stay, for packages with plugins. The
+excluded, because others may write to them. Other folders of `PYTHONPATH` stay, for packages with plugins. The
 environment stays as it is, for the programs that agents run.
 
 Run as a file, this starts one module in a new process: `python -P interpreter.py LEFT_OUT MODULE ARGUMENT...`. Until
@@ -17,18 +17,18 @@ _FILE = os.path.abspath(__file__)
 OWN = os.path.dirname(os.path.dirname(_FILE))
 """The folder that holds `core`, `runtime`, `tui` and `themes`."""
 OPTIONS = ("--workspace", "--working-dir")
-"""Those of the command line whose value is a folder in which an agent works."""
+"""Command line options whose value is a folder in which an agent works."""
 
 
 def start_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """The words that start this module of ours in a process that leaves out what this one has left out."""
+    """Return the command that starts a module in a process which excludes the same folders as this one."""
     searched = set(sys.path)
     left_out = [folder for folder in _given() if os.path.isabs(folder) and os.path.normpath(folder) not in searched]
     return (sys.executable, "-P", _FILE, os.pathsep.join(left_out), module, *arguments)
 
 
 def workspaces_of(words: list[str]) -> list[str]:
-    """The folders in which an agent may work: the current one, and those that a command line names."""
+    """Return the folders in which an agent may work: the current one, and those in a command line."""
     folders = [os.curdir]
     for number, word in enumerate(words):
         name, _, value = word.partition("=")
@@ -38,7 +38,7 @@ def workspaces_of(words: list[str]) -> list[str]:
 
 
 def search_own_modules_first(workspaces: list[str]) -> None:
-    """Put `sys.path` in order before anything else is imported; these are folders in which agents work."""
+    """Put Handloom's folder first in `sys.path`, and exclude workspaces. Call it before other imports."""
     out = {os.path.abspath(folder) for folder in _given() if not os.path.isabs(folder)}
     if not sys.flags.safe_path:
         out.add(sys.path[0])  # the folder of the script, or the current one
@@ -49,7 +49,7 @@ def search_own_modules_first(workspaces: list[str]) -> None:
 
 
 def leave_out(workspace: str) -> None:
-    """Import nothing more from what PYTHONPATH names of this folder in which an agent works, or around it."""
+    """Exclude entries of PYTHONPATH that are inside or around this workspace from further imports."""
     _take_out({given for folder in _given() if _overlaps(given := os.path.abspath(folder), workspace)})
 
 
@@ -59,14 +59,14 @@ def _given() -> list[str]:
 
 
 def _take_out(folders: set[str]) -> None:
-    """Remove these, but for the folders of Python and of installed packages, which a workspace may well hold."""
+    """Remove these folders, except those of Python and installed packages, which a workspace may contain."""
     library = os.path.dirname(os.__file__)
     stay = {OWN, library, os.path.join(library, "lib-dynload"), *site.getsitepackages(), site.getusersitepackages()}
     sys.path[:] = [folder for folder in sys.path if folder in stay or folder not in folders]
 
 
 def _overlaps(folder: str, workspace: str) -> bool:
-    """Whether one of the two is the other or holds it. Compared as the file system does, by what is there."""
+    """Whether one folder is or contains the other, compared by device and inode."""
     folder, workspace = os.path.realpath(folder), os.path.realpath(workspace)
     return _holds(workspace, folder) or _holds(folder, workspace)
 

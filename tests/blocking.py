@@ -1,7 +1,7 @@
-"""A guard against blocking calls on the event loop, made of blockbuster: it fails the test, whoever catches the error.
+"""Guards against blocking calls on the event loop, based on blockbuster: fails the test even if the error is caught.
 
-Watched is the code whose loop also draws the screen: core, and the client side of runtime. The action server has a
-process and a loop of its own. What is let through stands in ALLOWED, each with its reason.
+It watches code that shares its loop with the screen: core, and the client side of runtime. The action server has its
+own process and loop. Exceptions are in ALLOWED, each with its reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds for all tests: requirements of the machine, tiers, seeds, and a loop that never blocks.
+"""Set-up of all tests: requirements of the machine, tiers, seeds, and a loop that never blocks.
 
 A test that is marked with one of `machine.REQUIREMENTS` is skipped by name where the machine cannot run it, and fails
 there where HANDLOOM_REQUIRE names what is missing. A test of the second tier (`tiers.SECOND_TIER`) gets the marker
@@ -39,7 +39,7 @@ LEFT_OUT = "handloom_left_out"
 
 
 class Seen:
-    """What is told at the end of a run; with several workers, in the process that they report to."""
+    """The summary at the end of a run; with several workers, printed by the controlling process."""
 
     def __init__(self, limit_s: float | None) -> None:
         self.skipped: defaultdict[str, list[str]] = defaultdict(list)
@@ -114,14 +114,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """A worker tells the process that it reports to what was left out."""
+    """A worker reports skipped tests to the controlling process."""
     if (output := getattr(session.config, "workeroutput", None)) is not None:
         output[LEFT_OUT] = dict(session.config.stash[SEEN].left_out)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop(session: pytest.Session) -> None:
-    """Leave what was imported out of garbage collection, and collect less often: a sixth of the processor time."""
+    """Exclude imported modules from garbage collection, and collect less often; saves a sixth of the processor time."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*GC_THRESHOLDS)
@@ -134,7 +134,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Skip what the machine cannot run, or fail where it has to."""
+    """Skip tests that the machine cannot run, or fail them if they are required."""
     for name, missing in REQUIREMENTS.items():
         if item.get_closest_marker(name) is not None and (why := missing()):
             if name in required(os.environ):
@@ -168,7 +168,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture
 def seed(pytestconfig: pytest.Config) -> int:
-    """Where randomness starts: HANDLOOM_SEED, or another number in every run, told at its end."""
+    """The random seed: HANDLOOM_SEED, or a different number in every run, printed at its end."""
     return pytestconfig.stash[SEED]
 
 

@@ -78,7 +78,7 @@ def engine() -> Iterator[docker.DockerClient]:
 
 
 def engine_environ() -> dict[str, str]:
-    """What a program needs to find the engine that the tests use."""
+    """The variables with which a program finds the engine of the tests."""
     return {name: value for name, value in os.environ.items() if name.startswith("DOCKER_")}
 
 

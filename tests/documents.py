@@ -68,7 +68,7 @@ def _table(title: str, branch: type[Event]) -> list[str]:
 
 
 def threats() -> str:
-    """The page about what is held against whom, and how that is known."""
+    """The page of the threats, the protection, and the tests."""
     lines = [ABOUT_THREATS]
     for threat in THREATS:
         if threat.number in threat_model.TITLES:

@@ -1,4 +1,4 @@
-"""Public doubles for the model, and for a runtime where a test needs one that misbehaves."""
+"""Doubles of the model, and of a runtime for tests that need a faulty one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def write_script(folder: Path, turns: Sequence[dict[str, Any]], name: str = "scr
 
 
 class Unconfined:
-    """What a runtime without a sandbox answers about one."""
+    """The answers of a runtime without a sandbox."""
 
     isolation = "none"
     why_open = ""
@@ -78,7 +78,7 @@ class Unconfined:
         return None
 
     async def left_behind(self) -> list[str]:
-        """Nobody looks."""
+        """Nothing is looked for."""
         return []
 
     async def came_back(self) -> list[str]:
@@ -95,7 +95,7 @@ class Unconfined:
         return []
 
     async def end_job(self, pid: int) -> None:
-        """There is none."""
+        """There is no job."""
 
     async def ports(self) -> list[Port]:
         """None."""
@@ -123,7 +123,7 @@ class Unconfined:
 
 
 class ScriptedRuntime(Unconfined):
-    """A runtime whose answers a test decides: `answer` gets the action, and what it returns or raises happens."""
+    """A runtime that calls `answer` with each action and returns or raises its result."""
 
     working_dir = "/workspace"
 

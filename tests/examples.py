@@ -1,9 +1,9 @@
 """The examples of the documentation: each is a cassette in docs/examples, recorded from the script of the same name.
 
-    python -m tests.examples     records them anew
+    python -m tests.examples     records them again
 
-A cassette is strict about what the model is asked, so they have to be recorded anew whenever the agent's instructions
-or its tools change; a test plays each of them, and says so where one does not fit any more.
+A cassette must match every request exactly, so record them again whenever the agent's instructions or its tools change;
+a test plays each of them, and fails if one does not match.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.program import ROOT
 
 FOLDER = ROOT / "docs" / "examples"
-TASKS: Mapping[str, str] = {"lines": "How many lines has greeting.txt?"}
-"""What is asked for, by the names of the scripts."""
+TASKS: Mapping[str, str] = {"lines": "How many lines does greeting.txt have?"}
+"""The tasks by script name."""
 
 
 def run(task: str, *options: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""A link that breaks on purpose: a relay of TCP connections of ours, between a client and a server on this machine."""
+"""A relay of TCP connections between a client and a server on this machine, which breaks on purpose."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Kind = Literal["cut", "half-close", "stall", "delay"]
 
 @dataclass(frozen=True)
 class Fate:
-    """What befalls one connection, once so many bytes have gone one way."""
+    """The fault of one connection, after a number of bytes in one direction."""
 
     kind: Kind
-    """`cut` resets it; `half-close` ends one direction; `stall` drops whatever comes, and says nothing."""
+    """`cut` resets a connection; `half-close` ends one direction; `stall` silently drops data."""
     back: bool
     """Whether the bytes that count come back from the server."""
     at_bytes: int
@@ -38,7 +38,7 @@ def random_fate(rng: random.Random, longest: int, unharmed: float = 0.3) -> Fate
 
 
 class Link:
-    """Connections to one port of this machine. `fate` is asked for each new one."""
+    """Connections to one local port. `fate` is called for each new one."""
 
     def __init__(self, to_port: int, fate: Callable[[], Fate | None]) -> None:
         self.to_port = to_port
@@ -62,7 +62,7 @@ class Link:
             writer.transport.abort()
 
     def stall(self) -> None:
-        """Drop silently whatever comes, on new connections too, until `heal`."""
+        """Silently drop data, also on new connections, until `heal`."""
         self._flows.clear()
 
     def heal(self) -> None:
@@ -121,7 +121,7 @@ class Link:
 
 @asynccontextmanager
 async def linked(to_port: int, fate: Callable[[], Fate | None] = lambda: None) -> AsyncIterator[Link]:
-    """A link to this port, whole until somebody breaks it or a connection meets its fate."""
+    """A link to this port, intact until the test or a connection's fate breaks it."""
     link = Link(to_port, fate)
     relay = await asyncio.start_server(link.serve, "127.0.0.1", 0)
     link.port = relay.sockets[0].getsockname()[1]

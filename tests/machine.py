@@ -46,7 +46,7 @@ def _docker() -> str:
         connect().close()
     except RuntimeUnavailableError:
         return "no container engine answers; make engine starts one on Debian"
-    from tests.containers import sandbox_image  # which takes a while, and is for those who have an engine
+    from tests.containers import sandbox_image  # slow, and only useful with an engine
 
     try:
         sandbox_image()
@@ -73,7 +73,7 @@ def _mount() -> str:
 def _bubblewrap() -> str:
     if shutil.which("bwrap") is None:
         return "there is no bubblewrap; on Debian: apt-get install bubblewrap"
-    root = os.getuid() == 0  # who needs no user namespace of his own
+    root = os.getuid() == 0  # root needs no user namespace
     command = ("bwrap", "--unshare-pid", *(() if root else ("--unshare-user",)), "--ro-bind", "/", "/", "true")
     return "" if _succeeds(*command) else "bubblewrap may not make namespaces here"
 
@@ -110,13 +110,13 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
 
 
 def name_the_engine(environ: MutableMapping[str, str]) -> None:
-    """Set DOCKER_HOST to the engine of `make engine`, where there is that one and nobody has named another."""
+    """Set DOCKER_HOST to the engine of `make engine`, if it exists and none is set."""
     if OWN_ENGINE.exists():
         environ.setdefault("DOCKER_HOST", f"unix://{OWN_ENGINE}")
 
 
 def required(environ: Mapping[str, str]) -> frozenset[str]:
-    """The requirements that must be met, from HANDLOOM_REQUIRE. Raises ValueError for one that nobody knows."""
+    """The requirements that must be met, from HANDLOOM_REQUIRE. Raises ValueError for an unknown one."""
     names = frozenset(name.strip() for name in environ.get("HANDLOOM_REQUIRE", "").split(",") if name.strip())
     if unknown := names - REQUIREMENTS.keys():
         raise ValueError(f"HANDLOOM_REQUIRE names {', '.join(sorted(unknown))}; known: {', '.join(REQUIREMENTS)}")

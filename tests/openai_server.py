@@ -1,12 +1,11 @@
-"""A provider on this machine: OpenAI's chat completions over real HTTP, which answers and fails as it is
-told.
+"""A local provider: OpenAI's chat completions over real HTTP, with scripted answers and failures.
 
 In a test, hand it behaviours in the order in which requests come:
 
     async with OpenAIServer() as server:
         server.then(fails(429, headers={"Retry-After": "1"}), answers("Hello"))
 
-By itself it answers from a scripted model's file, or says back what it was told:
+As a program it answers from a scripted model's file, or echoes messages:
 
     python -m tests.openai_server --port 8080 --script core/llm/demo.yaml
     OPENAI_BASE_URL=http://127.0.0.1:8080/v1 OPENAI_API_KEY=sk-local handloom --model openai/test

@@ -31,7 +31,7 @@ from tui.cli.options import StartOptions
 
 @dataclass(frozen=True)
 class Session:
-    """What is played, and what is pressed before the picture is taken."""
+    """The session, and the keys pressed before the picture is taken."""
 
     name: str
     task: str
@@ -69,11 +69,11 @@ class Stage:
 
     @property
     def rests(self) -> bool:
-        """Whether the agent has done what it was asked to do."""
+        """Whether the agent has finished."""
         return self.session.state.agent_state in (AgentState.FINISHED, AgentState.ERROR)
 
     async def drawn(self) -> None:
-        """Wait until what has happened is on the screen."""
+        """Wait until everything that has happened is on the screen."""
         while self.app.workspace.sync() or any(worker.group != "page" for worker in self.app.workers):
             await self.pilot.pause(0.02)
         await self.pilot.pause(0.3)

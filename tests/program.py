@@ -19,7 +19,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 HANDLOOM = (sys.executable, "-P", "-m", "tui")
-"""What the console script does, found in this source tree."""
+"""Runs the console script from this source tree."""
 NO_ISOLATION = {"HANDLOOM__SANDBOX__ISOLATION": "none"}
 """For the environment of a test that needs commands to run directly on this machine; without it, an ordinary user who
 has bubblewrap gets a sandbox, and root gets none."""
@@ -27,7 +27,7 @@ has bubblewrap gets a sandbox, and root gets none."""
 
 @dataclass(frozen=True)
 class Ended:
-    """How a command ended, and what it said."""
+    """The exit status and output of a command."""
 
     status: int
     out: str

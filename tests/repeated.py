@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 TIMES = 200
 ENDING_S = 10
-"""What a thing has begun has ended by then; only a failing test waits so long."""
+"""Time limit for what was started to end; only a failing test waits so long."""
 Counters = Callable[[], Mapping[str, int]]
 
 
@@ -64,6 +64,6 @@ def _held() -> Counter[str]:
         try:
             found[f"descriptor of kind {stat.filemode(os.fstat(int(name)).st_mode)[0]}"] += 1
         except OSError:
-            continue  # the one that the folder was listed with
+            continue  # the descriptor with which the folder was listed
     found.update("thread" for thread in threading.enumerate() if not thread.name.startswith("asyncio_"))
     return found

@@ -18,11 +18,11 @@ def served(page: str) -> Iterator[str]:
             self.send_header("Content-Type", "text/html")
             self.send_header("Content-Length", str(len(page)))
             self.end_headers()
-            with suppress(OSError):  # a browser that ends does not wait for what it asked for
+            with suppress(OSError):  # a closing browser does not wait for its requests
                 self.wfile.write(page.encode())
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing: whoever serves says what was asked."""
+            """Does nothing: the owner of the server records requests."""
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
     thread = threading.Thread(target=server.serve_forever, daemon=True)

@@ -1,7 +1,7 @@
-"""An engine elsewhere, on this machine: an sshd of our own on loopback, behind which the engine of the tests is.
+"""A remote engine on this machine: an sshd on loopback that gives access to the engine of the tests.
 
-Its keys and its client's settings are made for one run, and `ssh` on the PATH is told of them, so that nothing of the
-user's own ssh has a say.
+Its keys and its client's settings are made for one run, and `ssh` on the PATH uses them, so that the user's own ssh
+settings have no effect.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from tests.containers import engine_environ
 
 PIPE_BYTES = 1 << 20
-"""Room for what the server says of thousands of connections: a pipe that is full would stop it."""
+"""Space for the server's output about thousands of connections: a full pipe would block it."""
 _SERVER = """
 ListenAddress 127.0.0.1
 Port {port}
@@ -79,7 +79,7 @@ class Elsewhere:
         self.open()
 
     def open(self) -> None:
-        """Let everybody in."""
+        """Accept connections."""
         if os.getuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)
         sshd = shutil.which("sshd") or "/usr/sbin/sshd"
@@ -93,7 +93,7 @@ class Elsewhere:
                 break
 
     def close(self) -> None:
-        """Let nobody in, and cut those who are."""
+        """Refuse connections, and cut the existing ones."""
         if self._server is not None:
             with self._server as server:
                 server.kill()

@@ -24,7 +24,7 @@ async def opened_stream(home: Path, kind: type[EventStream] = EventStream) -> As
 
 
 async def info_of(store: EventStore) -> ConversationInfo:
-    """What the lists say of the conversation."""
+    """The listed facts of the conversation."""
     (info,) = await store.conversations(conversation_id="c")
     return info
 

@@ -18,7 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 PRODUCT = ("core", "runtime", "tui")
 KERNEL = ("core/stream.py", "core/controller", "core/actions", "core/session", "core/conversations")
-"""What somebody reads who wants to know how the agent works."""
+"""The modules that explain how the agent works."""
 SMALL_LINES = 40
 WALK = re.compile(r"^## A message from Enter to bash and back$(.*?)^## ", re.M | re.S)
 LINK = re.compile(r"\]\(\.\./([\w/]+\.py)")
@@ -155,7 +155,7 @@ def _below(known: Mapping[str, Module], place: str) -> int:
 
 
 def measure() -> list[Row]:
-    """Every measure of the structure as it is now."""
+    """Every current measure of the structure."""
     known = modules(*PRODUCT)
     files = {name: one for name, one in known.items() if not one.is_package}
     importers: dict[str, set[str]] = defaultdict(set)

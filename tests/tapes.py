@@ -36,7 +36,7 @@ class Tape:
     def __init__(self, id: str = "tape", title: str = "A tape", pace_s: float = 0.0) -> None:
         self.id, self.title = id, title
         self.pace_s = pace_s
-        """Between two events, beside what a test adds."""
+        """The time between two events, besides what a test adds."""
         self.at = 0.0
         self.events: list[Envelope] = []
         self.frames: list[RecordedFrame] = []
@@ -59,7 +59,7 @@ class Tape:
         return self.add(AgentStateChangedObservation(content="", agent_state=state), SANDBOX)
 
     def run(self, command: str, output: str, *, took_s: float = 1.0, cost: float = 0.0, records: bool = True) -> int:
-        """A command that prints; what it prints comes in two pieces. The id of its action."""
+        """A command with output in two pieces. Returns the id of its action."""
         usage = TokenUsage(per_turn_token=100, context_window=1000)
         metrics = LLMMetrics(accumulated_cost=cost, accumulated_token_usage=usage)
         action = self.add(CmdRunAction(command=command, llm_metrics=metrics))
@@ -78,7 +78,7 @@ class Tape:
 
     @property
     def lived(self) -> list[Envelope | TerminalOutput]:
-        """Events and bytes as a tab heard of them."""
+        """Events and bytes in the order in which a tab received them."""
         items: list[Envelope | TerminalOutput] = []
         frames = list(self.frames)
         for envelope in self.events:
@@ -97,7 +97,7 @@ class Tape:
 
 
 def long_tape(commands: int, id: str = "long") -> Tape:
-    """A user who asks every 20 commands, and an agent that runs them; two events a command."""
+    """A message of the user every 20 commands, and an agent that runs them; two events a command."""
     tape = Tape(id, "A long one")
     for number in range(commands):
         if number % 20 == 0:

@@ -25,7 +25,7 @@ COLOURS = 128
 
 
 def take(out: Path, folder: Path) -> None:
-    """Play the session in the terminal, and keep what is seen once the page is drawn."""
+    """Play the session in the terminal, and save the screen when the page is drawn."""
     program = Handloom(folder, HANDLOOM__AGENT__CONFIRM="never")
     with closing(RealXterm(program, folder, "--model", PAGE.model, size=SIZE, options=FONT)) as xterm:
         xterm.wait_for("waiting for you")

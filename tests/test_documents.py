@@ -19,13 +19,13 @@ from tests.threats import THREATS
 
 
 @pytest.mark.parametrize("page", TABLES, ids=lambda page: page.name)
-def test_the_table_of_a_page_is_current(page: Path) -> None:
+def test_table_of_a_page_is_current(page: Path) -> None:
     name, make = TABLES[page]
     text = page.read_text("utf-8")
     assert with_table(text, name, make()) == text, "run: make documents"
 
 
-def test_a_page_without_a_place_for_its_table_is_refused() -> None:
+def test_page_without_a_place_for_its_table_is_refused() -> None:
     with pytest.raises(ValueError, match="0 places"):
         with_table("# Shortcuts\n", "keys", "| a |")
 
@@ -34,11 +34,11 @@ def test_every_stated_licence_is_needed() -> None:
     assert set(licences.STATED) <= licences.packages()
 
 
-def test_the_vocabulary_page_is_current() -> None:
+def test_vocabulary_page_is_current() -> None:
     assert VOCABULARY.read_text("utf-8") == vocabulary(), "run: make documents"
 
 
-def test_every_test_that_is_named_as_an_answer_is_there() -> None:
+def test_every_test_named_in_the_threats_exists() -> None:
     for row in THREATS:
         assert row.tests
         for node in row.tests:
@@ -46,15 +46,15 @@ def test_every_test_that_is_named_as_an_answer_is_there() -> None:
             assert name in names_of_tests(ROOT / path), f"{row.number}: there is no test {node}"
 
 
-def test_the_page_of_threats_is_current() -> None:
+def test_threats_page_is_current() -> None:
     assert THREAT_PAGE.read_text("utf-8") == threats(), "run: make documents"
 
 
-def test_the_page_of_verdicts_is_current() -> None:
+def test_verdicts_page_is_current() -> None:
     assert VERDICT_PAGE.read_text("utf-8") == verdicts(), "run: make documents"
 
 
-def test_threats_stand_once_and_in_the_order_of_their_numbers() -> None:
+def test_threats_are_unique_and_ordered_by_number() -> None:
     numbers = [threat.number for threat in THREATS]
     assert numbers == sorted(set(numbers))
     assert set(threat_model.TITLES) <= set(numbers)
@@ -73,7 +73,7 @@ def names_of_tests(file: Path) -> frozenset[str]:
     return frozenset(found)
 
 
-def test_every_function_that_the_walk_through_one_message_names_is_there() -> None:
+def test_every_function_in_the_one_message_walk_exists() -> None:
     """`module:Class.method` in the section "One message, end to end" exists."""
     text = README.read_text("utf-8")
     section = text.split("## One message, end to end")[1].split("\n## ")[0]

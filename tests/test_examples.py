@@ -12,13 +12,13 @@ from tests.program import ROOT
 
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.timeout(120)
-def test_an_example_plays_without_a_model(name: str, tmp_path: Path) -> None:
+def test_example_plays_without_a_model(name: str, tmp_path: Path) -> None:
     ran = run(TASKS[name], "--model", f"cassette:{name}.jsonl", home=tmp_path)
     assert ran.returncode == 0, f"record it anew: python -m tests.examples\n{ran.stderr}"
     assert ran.stdout.endswith("greeting.txt has 3 lines.\n")
 
 
-def test_the_documentation_plays_no_others_and_there_are_no_others() -> None:
+def test_documentation_and_examples_match() -> None:
     shown = "".join((ROOT / page).read_text("utf-8") for page in ("README.md", "docs/headless.md"))
     for name, task in TASKS.items():
         assert f"handloom run '{task}' --model cassette:docs/examples/{name}.jsonl" in shown

@@ -11,7 +11,7 @@ from tests.pictures import render, take
 
 
 @pytest.mark.browser
-async def test_a_picture_of_the_demo_is_taken_from_the_running_program(
+async def test_picture_of_the_demo_is_taken_from_the_running_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HANDLOOM_HOME", str(tmp_path / "home"))

@@ -1,4 +1,4 @@
-"""The clock that stands still: what it lets through, and what it holds up."""
+"""The stopped clock: which timers fire, and what it blocks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.stopped_clock import stopped_clock
 
 
-async def test_what_waits_for_no_timer_gets_on() -> None:
+async def test_work_without_a_timer_continues() -> None:
     with stopped_clock():
         assert await asyncio.to_thread(lambda: "from a thread") == "from a thread"
         process = await asyncio.create_subprocess_exec(
@@ -22,7 +22,7 @@ async def test_what_waits_for_no_timer_gets_on() -> None:
         await asyncio.sleep(0)
 
 
-async def test_a_timer_that_is_due_in_time_fires_however_slow_the_work_before_it() -> None:
+async def test_due_timer_fires_even_after_slow_work() -> None:
     with stopped_clock(after_s=0.05):
         time.sleep(0.2)  # a machine that is busy
         await asyncio.sleep(0.04)
@@ -35,7 +35,7 @@ async def test_waiting_for_a_later_timer_fails() -> None:
     await asyncio.sleep(0.02)
 
 
-async def test_waiting_fails_even_where_the_cancelling_of_the_guard_is_taken_for_the_tests_own() -> None:
+async def test_waiting_fails_even_if_the_test_swallows_the_cancellation() -> None:
     waiting = asyncio.create_task(asyncio.sleep(60))
     with (
         pytest.raises(AssertionError, match="waits for a timer"),
@@ -45,6 +45,6 @@ async def test_waiting_fails_even_where_the_cancelling_of_the_guard_is_taken_for
         await waiting
 
 
-async def test_a_failure_in_the_block_is_told_as_it_is() -> None:
+async def test_failure_in_the_block_is_raised_unchanged() -> None:
     with pytest.raises(ValueError, match="mine"), stopped_clock():
         raise ValueError("mine")

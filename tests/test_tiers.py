@@ -13,7 +13,7 @@ from tests.tiers import SECOND_TIER, group_of
 ROOT = Path(__file__).parents[1]
 
 
-def test_a_test_belongs_to_the_first_group_that_matches() -> None:
+def test_test_belongs_to_the_first_matching_group() -> None:
     of_browser = group_of("tests/campaign/test_campaign.py::test_x", {"browser", "asyncio"})
     of_campaigns = group_of("tests/campaign/test_campaign.py::test_x", {"asyncio"})
     assert of_browser is not None
@@ -23,7 +23,7 @@ def test_a_test_belongs_to_the_first_group_that_matches() -> None:
 
 
 @pytest.mark.parametrize("path", [path for group in SECOND_TIER for path in group.paths])
-def test_every_path_of_the_second_tier_is_there(path: str) -> None:
+def test_every_path_of_the_second_tier_exists(path: str) -> None:
     file, _, name = path.partition("::")
     assert (ROOT / file).exists()
     last = name.split("::")[-1].partition("[")[0]
@@ -31,9 +31,7 @@ def test_every_path_of_the_second_tier_is_there(path: str) -> None:
 
 
 @pytest.mark.parametrize(("limit_s", "mark", "status"), [("0.05", "", 1), ("60", "", 0), ("0.05", "full", 0)])
-def test_a_test_of_the_first_tier_over_the_limit_fails_the_run(
-    tmp_path: Path, limit_s: str, mark: str, status: int
-) -> None:
+def test_first_tier_test_over_the_limit_fails_the_run(tmp_path: Path, limit_s: str, mark: str, status: int) -> None:
     test = tmp_path / "test_slow.py"
     marks = f"@pytest.mark.{mark}\n" if mark else ""
     body = f"{marks}def test_slow() -> None:\n    assert not threading.Event().wait(1)\n"

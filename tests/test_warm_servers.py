@@ -1,4 +1,4 @@
-"""A server that was forked is like one that was started, and ends as it does."""
+"""A forked server behaves and ends like a started one."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def seen(kind: type[LocalRuntime], workspace: Path) -> tuple[str, int, boo
     return said.content, open_files, is_leader
 
 
-async def test_it_has_what_a_server_has_that_was_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_warm_server_equals_a_started_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await seen(WarmRuntime, tmp_path)
     monkeypatch.setenv("SET_AFTERWARDS", "yes")  # the process that forks has begun before
     started, forked = [await seen(kind, tmp_path) for kind in (LocalRuntime, WarmRuntime)]
@@ -41,7 +41,7 @@ async def test_it_has_what_a_server_has_that_was_started(tmp_path: Path, monkeyp
     assert forked == started
 
 
-async def test_many_are_forked_at_once_and_each_has_its_own_folder(tmp_path: Path) -> None:
+async def test_concurrently_forked_servers_have_their_own_folders(tmp_path: Path) -> None:
     runtimes = []
     for number in range(5):
         (tmp_path / str(number)).mkdir()

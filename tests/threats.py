@@ -17,7 +17,7 @@ class Threat:
     number: str
     threat: str
     control: str
-    """What protects against it, and what can happen at most."""
+    """The protection, and the worst that can happen."""
     tests: tuple[str, ...]
     is_blocker: bool = False
     """Nothing is released without it."""
@@ -66,7 +66,7 @@ THREATS = (
             "tests/acp/test_other_agent.py::TestEnvironment::test_agent_gets_only_named_variables",
             "tests/acp/test_other_agent.py::TestFiles::test_files_are_read_and_written_by_the_sandbox_after_approval",
             "tests/acp/test_other_agent.py::TestFiles::test_denied_files_are_an_error_for_the_agent",
-            "tests/acp/test_other_agent.py::TestWhoMayStartIt::test_models_cannot_delegate_to_the_agent",
+            "tests/acp/test_other_agent.py::TestStartPermission::test_models_cannot_delegate_to_an_external_agent",
             "tests/acp/test_other_agent.py::TestTrouble::test_agent_that_ignores_cancel_is_ended",
             "tests/acp/test_other_agent.py::TestTrouble::test_invalid_messages_of_the_agent_are_ignored",
         ),
@@ -107,7 +107,7 @@ THREATS = (
             "tests/runtime/plugins/test_browser_ends.py::test_crashed_page_is_replaced",
             "tests/runtime/plugins/test_browser_ends.py::test_death_of_chromium_is_reported",
             "tests/runtime/plugins/test_browser_ends.py::test_closing_leaves_no_processes_or_files",
-            "tests/campaign/test_campaign.py::TestBrowsers::test_a_browser_that_is_killed_gives_one_observation_and_is_replaced",
+            "tests/campaign/test_campaign.py::TestBrowsers::test_killed_browser_gives_one_observation_and_is_replaced",
         ),
         is_blocker=True,
     ),
@@ -151,7 +151,7 @@ THREATS = (
         " rule or a permission prevents such a question only if it names the action in full, or was given on such a "
         "question",
         (
-            "tests/journeys/test_hijacked_model.py::test_what_a_hijacked_model_does_stays_inside",
+            "tests/journeys/test_hijacked_model.py::test_hijacked_model_stays_in_the_sandbox",
             "tests/security/test_hostile_pages.py::test_hostile_page_sends_nothing_without_approval",
             "tests/security/test_hostile_pages.py::test_allowed_actions_leak_nothing",
             "tests/security/test_taint.py::test_sending_data_asks_after_a_page_and_not_before",
@@ -159,7 +159,7 @@ THREATS = (
             "tests/security/test_hostile_live.py::test_user_who_denies_everything_loses_nothing",
             "tests/security/test_hostile_live.py::test_headless_user_loses_nothing",
             "tests/security/test_hostile_live.py::test_same_session_leaks_without_taint_checks",
-            "tests/security/test_taint_answers.py::TestModes::test_what_could_carry_data_out_asks_in_every_mode",
+            "tests/security/test_taint_answers.py::TestModes::test_actions_that_could_send_data_ask_in_every_mode",
             "tests/security/test_taint_answers.py::TestAnswersAreKept::test_earlier_permission_is_asked_again",
         ),
         is_blocker=True,
@@ -185,7 +185,7 @@ THREATS = (
         "The agent waits meanwhile, and what it reads afterwards is untrusted like any page; text typed as hidden "
         "reaches the page and no event",
         (
-            "tests/security/test_foreign_memory.py::test_what_the_user_opens_is_untrusted_too",
+            "tests/security/test_foreign_memory.py::test_pages_opened_by_the_user_are_untrusted",
             "tests/user_control/test_user_browser.py::test_agent_waits_until_the_browser_is_given_back",
             "tests/user_control/test_user_browser.py::test_hidden_text_reaches_the_sandbox_and_no_event",
         ),
@@ -197,14 +197,14 @@ THREATS = (
         "Nothing of a folder counts before the user has approved the full text of each file; a changed file needs "
         "another approval; files are read up to a limit and from nowhere else",
         (
-            "tests/memory/test_knowledge.py::test_nothing_of_an_untrusted_folder_is_told",
-            "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
+            "tests/memory/test_knowledge.py::test_untrusted_folder_is_not_used",
+            "tests/memory/test_knowledge.py::test_changed_file_needs_new_approval",
             "tests/hooks/test_hooks.py::test_project_hooks_need_the_trust_of_the_user",
             "tests/hooks/test_hooks.py::test_project_hooks_do_not_run_without_isolation",
             "tests/trust/test_folder_survey.py::test_links_out_of_the_folder_are_not_read",
             "tests/trust/test_folder_survey.py::test_fifo_or_device_does_not_block",
             "tests/trust/test_folder_survey.py::test_ten_thousand_files_are_surveyed_in_time",
-            "tests/memory/test_frontmatter.py::test_a_bomb_of_aliases_is_refused_before_it_grows",
+            "tests/memory/test_frontmatter.py::test_alias_bomb_is_refused_before_it_expands",
             "tests/tui/trust/test_trust.py::test_refusal_is_the_default_and_remembered",
         ),
     ),
@@ -215,10 +215,9 @@ THREATS = (
         "Invalid names are left out, and files and archives are read up to their limits; the mirror in the data "
         "folder has instructions, microagents, skills and commands only, and each counts after its text was approved",
         (
-            "tests/memory/test_remote_mirror.py::test_what_the_other_machine_has_counts_after_a_yes_and_never_its_hooks",
-            "tests/memory/test_remote_mirror.py::test_the_mirror_is_in_the_home_whatever_the_folder_is_called",
-            "tests/memory/test_remote_mirror.py"
-            "::test_a_folder_that_holds_itself_and_more_than_anybody_reads_has_an_end",
+            "tests/memory/test_remote_mirror.py::test_remote_files_apply_after_approval_but_never_hooks",
+            "tests/memory/test_remote_mirror.py::test_mirror_is_inside_the_home_for_any_folder_name",
+            "tests/memory/test_remote_mirror.py::test_circular_or_huge_folder_is_limited",
             "tests/runtime/test_client_files.py::test_listing_contains_only_valid_names",
             "tests/runtime/test_client_files.py::test_only_one_file_of_an_archive_is_read_up_to_the_limit",
             "tests/runtime/test_client_files.py::test_endless_answer_is_abandoned",
@@ -231,11 +230,11 @@ THREATS = (
         "Its structure is checked before any of it is read; it is refused with one sentence that says where, or "
         "stored in one transaction; a refusal does not change a byte of the database",
         (
-            "tests/import_export/test_bounded_json.py::TestWhatIsAccepted::test_every_encoding_of_json_with_and_without_a_mark",
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+            "tests/import_export/test_bounded_json.py::TestAccepted::test_every_json_encoding_is_read_with_and_without_bom",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
             "tests/import_export/test_importer.py::TestNothing::test_refused_import_changes_nothing",
-            "tests/import_export/test_importer.py::TestNothing::test_a_cancelled_import_stores_nothing_and_its_thread_ends",
-            "tests/campaign/test_campaign.py::TestImports::test_a_file_is_refused_and_nothing_is_written_or_imported_and_nothing_is_lost",
+            "tests/import_export/test_importer.py::TestNothing::test_cancelled_import_stores_nothing_and_ends_its_thread",
+            "tests/campaign/test_campaign.py::TestImports::test_refused_file_writes_and_loses_nothing",
         ),
         is_blocker=True,
     ),
@@ -245,8 +244,8 @@ THREATS = (
         "The limits are 64 levels, 300 digits, 10,000 keys and 300,000 parts of one value; NaN and duplicate keys "
         "are refused",
         (
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
-            "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_a_million_parts_are_refused_before_they_cost_time",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
+            "tests/import_export/test_bounded_json.py::TestRefused::test_million_values_are_refused_quickly",
         ),
     ),
     Threat(
@@ -257,7 +256,7 @@ THREATS = (
         (
             "tests/import_export/test_foreign_files.py::TestTrajectory::test_import_is_lossless",
             "tests/import_export/test_foreign_files.py::TestFolderOfTheSdk::test_every_sdk_event_keeps_its_original",
-            "tests/import_export/test_foreign_files.py::TestNumbers::test_an_event_that_is_not_understood_is_kept_whole",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_unreadable_event_is_kept_unchanged",
             "tests/import_export/test_foreign_files.py::TestArchive::test_a_newer_archive_version_is_refused",
         ),
     ),
@@ -269,8 +268,8 @@ THREATS = (
         (
             "tests/import_export/test_foreign_files.py::TestNumbers::test_duplicate_ids_are_kept_in_the_order_of_the_file",
             "tests/import_export/test_foreign_files.py::TestNumbers::test_unordered_events_are_sorted",
-            "tests/import_export/test_foreign_files.py::TestNumbers::test_an_invalid_cause_is_removed",
-            "tests/import_export/test_foreign_files.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_invalid_cause_is_removed",
+            "tests/import_export/test_foreign_files.py::TestNumbers::test_future_time_becomes_the_import_time",
             "tests/import_export/test_foreign_files.py::TestNumbers::test_condensations_forget_the_same_events_as_before",
             "tests/import_export/test_foreign_files.py::TestFolderOfTheSdk::test_branches_are_reported_and_circular_parents_do_not_hang",
         ),
@@ -292,13 +291,13 @@ THREATS = (
         "Nothing is unpacked to the disk; an archive with one invalid entry is refused as a whole; in a folder only "
         "regular files are opened, relative to a folder that is held open, and no link is followed",
         (
-            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_leads_out_is_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_path_outside_the_archive_is_refused",
             "tests/import_export/test_untrusted_files.py::TestArchives::test_suspicious_entry_names_are_refused",
             "tests/import_export/test_untrusted_files.py::TestArchives::test_links_and_devices_are_refused",
-            "tests/import_export/test_untrusted_files.py::TestArchives::test_names_that_one_file_system_takes_for_the_same_are_refused",
-            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_damaged_archive_is_refused",
-            "tests/import_export/test_untrusted_files.py::TestFolders::test_no_link_is_followed",
-            "tests/import_export/test_untrusted_files.py::TestFolders::test_a_link_that_is_swapped_in_is_not_followed",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_names_that_collide_on_some_file_systems_are_refused",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_damaged_archive_is_refused",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_links_are_not_followed",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_link_swapped_in_after_listing_is_not_followed",
             "tests/import_export/test_untrusted_files.py::TestFolders::test_only_regular_files_are_opened",
         ),
         is_blocker=True,
@@ -309,9 +308,9 @@ THREATS = (
         "The limits are 10,000 entries, 100 times its size, and 500 MB; the table is bounded before it is read, and "
         "the unpacked bytes are counted",
         (
-            "tests/import_export/test_untrusted_files.py::TestArchives::test_a_zip_bomb_is_refused_before_unpacking",
-            "tests/import_export/test_untrusted_files.py::TestArchives::test_unpacked_bytes_are_counted_and_not_only_the_announced_size",
-            "tests/import_export/test_untrusted_files.py::TestFolders::test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_zip_bomb_is_refused_before_unpacking",
+            "tests/import_export/test_untrusted_files.py::TestArchives::test_unpacked_bytes_are_counted_whatever_size_is_declared",
+            "tests/import_export/test_untrusted_files.py::TestFolders::test_sparse_terabyte_file_is_refused_without_reading",
         ),
     ),
     Threat(
@@ -319,8 +318,8 @@ THREATS = (
         "A picture in an import is a bomb: 50,000 x 50,000 pixels, another format, no picture at all",
         "Only its first bytes are read; it is decoded when it is shown, up to 25 million pixels",
         (
-            "tests/import_export/test_foreign_files.py::TestTrajectory::test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded",
-            "tests/import_export/test_foreign_files.py::TestArchive::test_an_invalid_picture_is_refused",
+            "tests/import_export/test_foreign_files.py::TestTrajectory::test_picture_that_claims_a_huge_size_is_kept_and_not_decoded",
+            "tests/import_export/test_foreign_files.py::TestArchive::test_invalid_picture_is_refused",
         ),
     ),
     Threat(
@@ -334,7 +333,7 @@ THREATS = (
             "tests/runtime/server/test_safe_paths.py::test_invalid_path_is_refused",
             "tests/runtime/server/test_file_actions.py::TestRoots::test_no_action_leaves_the_roots",
             "tests/runtime/server/test_file_actions.py::TestRoots::test_special_characters_in_names_have_no_meaning",
-            "tests/contract/test_files.py::test_a_file_beside_the_workspace_is_out_of_reach",
+            "tests/contract/test_files.py::test_file_beside_the_workspace_is_unreachable",
         ),
         is_blocker=True,
     ),
@@ -344,11 +343,10 @@ THREATS = (
         "No path is opened twice: every step starts from a descriptor; none of a million attempts in the campaign "
         "succeeded",
         (
-            "tests/campaign/test_campaign.py::TestSwaps::test_a_link_that_is_swapped_in_leads_nowhere",
-            "tests/campaign/test_campaign.py::TestSwaps::test_looking_first_and_opening_then_is_noticed",
-            "tests/campaign/test_campaign.py::TestCheckpoints"
-            "::test_a_link_that_is_swapped_in_is_neither_read_nor_written_through",
-            "tests/runtime/server/test_safe_paths.py::test_the_walk_and_the_kernel_agree_with_the_system",
+            "tests/campaign/test_campaign.py::TestSwaps::test_link_swapped_in_during_an_edit_is_not_followed",
+            "tests/campaign/test_campaign.py::TestSwaps::test_check_before_open_is_noticed",
+            "tests/campaign/test_campaign.py::TestCheckpoints::test_swapped_link_is_not_followed",
+            "tests/runtime/server/test_safe_paths.py::test_walk_and_kernel_agree_with_realpath",
         ),
         is_blocker=True,
     ),
@@ -363,7 +361,7 @@ THREATS = (
             "tests/runtime/server/test_safe_paths.py::test_special_files_are_refused_immediately",
             "tests/runtime/server/test_safe_paths.py::test_kernel_interfaces_are_refused_immediately",
             "tests/runtime/server/test_safe_paths.py::test_file_of_a_terabyte_is_refused_immediately",
-            "tests/runtime/server/test_text_file.py::test_a_hard_link_elsewhere_keeps_the_old_content",
+            "tests/runtime/server/test_text_file.py::test_hard_link_elsewhere_keeps_the_old_content",
             "tests/runtime/isolation/test_confinement.py::test_no_escape_attempt_succeeds",
         ),
     ),
@@ -373,8 +371,8 @@ THREATS = (
         "A file is replaced in one step, after its undo data is on the disk; it keeps everything but its text",
         (
             "tests/campaign/test_campaign.py::TestEdits"
-            "::test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back",
-            "tests/campaign/test_campaign.py::TestEdits::test_a_file_that_is_written_over_is_noticed",
+            "::test_edit_killed_at_any_call_leaves_old_or_new_file_and_its_undo",
+            "tests/campaign/test_campaign.py::TestEdits::test_overwritten_file_is_noticed",
             "tests/runtime/server/test_file_actions.py::TestEdit::test_line_ends_encoding_and_mode_are_kept",
             "tests/runtime/server/test_text_file.py::TestAttributes::test_extended_attributes_and_access_lists_are_kept",
             "tests/runtime/server/test_file_actions.py::TestUndo::test_undo_restores_the_exact_bytes",
@@ -387,18 +385,18 @@ THREATS = (
         "On the host, git runs only where no repository can influence it; everything else runs in the sandbox; "
         "nothing of a workspace is imported, read as settings or looked up as a program",
         (
-            "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
-            "tests/journeys/test_hostile_repositories.py::test_opening_one_without_walls_carries_out_nothing_either",
-            "tests/journeys/test_hostile_repositories.py::test_files_for_agents_run_nothing_on_the_host_trusted_or_not",
-            "tests/journeys/test_hostile_repositories.py::test_opening_one_starts_nothing_that_it_names",
-            "tests/journeys/test_hostile_repositories.py::test_whoever_is_careless_on_the_host_springs_them",
-            "tests/packaging/test_installation.py::test_the_scripts_load_nothing_of_the_folder",
-            "tests/packaging/test_installation.py::test_processes_that_handloom_starts_load_nothing_of_the_folder",
+            "tests/journeys/test_hostile_repositories.py::test_work_in_a_hostile_repository_runs_nothing_on_the_host",
+            "tests/journeys/test_hostile_repositories.py::test_opening_a_hostile_repository_without_isolation_runs_nothing",
+            "tests/journeys/test_hostile_repositories.py::test_agent_files_run_nothing_on_the_host_trusted_or_not",
+            "tests/journeys/test_hostile_repositories.py::test_opening_starts_no_program_of_the_repository",
+            "tests/journeys/test_hostile_repositories.py::test_git_and_python_on_the_host_trigger_the_traps",
+            "tests/packaging/test_installation.py::test_scripts_import_nothing_from_the_folder",
+            "tests/packaging/test_installation.py::test_child_processes_import_nothing_from_the_folder",
             "tests/runtime/checkpoints/test_checkpoint_store.py::test_hostile_repository_runs_nothing",
-            "tests/runtime/isolation/test_confinement.py::test_a_hostile_repository_runs_nothing_on_the_host",
+            "tests/runtime/isolation/test_confinement.py::test_hostile_repository_runs_nothing_on_the_host",
             "tests/runtime/isolation/test_git_config.py::test_hostile_repository_cannot_influence_git_identity",
             "tests/runtime/isolation/test_git_config.py::test_only_known_modules_run_git_on_the_host",
-            "tests/tui/prompt/test_files.py::test_a_hostile_repository_has_no_say",
+            "tests/tui/prompt/test_files.py::test_hostile_repository_runs_nothing",
             "tests/runtime/test_local_runtime.py::test_workspace_modules_do_not_replace_the_servers",
         ),
         is_blocker=True,
@@ -411,9 +409,9 @@ THREATS = (
         (
             "tests/runtime/server/test_host_names.py::test_actions_and_routes_accept_any_file_name",
             "tests/runtime/server/test_host_names.py::test_any_name_may_start_a_path",
-            "tests/runtime/server/test_host_names.py::test_a_workspace_may_have_any_name",
+            "tests/runtime/server/test_host_names.py::test_workspace_may_have_any_name",
             "tests/runtime/checkpoints/test_checkpoint_store.py::test_restore_reproduces_the_tree_after_any_changes",
-            "tests/conversations/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
+            "tests/conversations/test_repository.py::test_addresses_and_branches_that_look_like_options_are_refused",
         ),
     ),
     Threat(
@@ -435,7 +433,7 @@ THREATS = (
             "tests/security/test_foreign_memory.py"
             "::test_memory_of_untrusted_content_does_not_steer_a_later_conversation",
             "tests/security/test_foreign_memory.py::test_recalled_url_is_not_mentioned_by_the_user",
-            "tests/memory/test_past_conversations.py::test_other_projects_are_none_of_its_business",
+            "tests/memory/test_past_conversations.py::test_other_projects_are_not_searched",
         ),
     ),
     Threat(
@@ -445,7 +443,7 @@ THREATS = (
         "named by the user",
         (
             "tests/security/test_foreign_memory.py::test_pinned_text_mentions_no_host",
-            "tests/memory/test_past_conversations.py::test_what_cannot_be_remembered_is_refused",
+            "tests/memory/test_past_conversations.py::test_invalid_fact_is_refused",
         ),
     ),
     Threat(
@@ -453,9 +451,9 @@ THREATS = (
         "The provider refuses: 401, 403, 404",
         "The call is not retried and not passed to another model; one error says what to set, without the key",
         (
-            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
-            "tests/llm/test_model_host.py::test_a_wrong_key_is_not_tried_again",
-            "tests/llm/test_router.py::test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model",
+            "tests/llm/test_model_host.py::test_each_failure_has_its_kind_and_shows_no_key",
+            "tests/llm/test_model_host.py::test_authentication_error_is_not_retried",
+            "tests/llm/test_router.py::test_errors_that_the_user_must_fix_use_no_fallback",
         ),
         is_blocker=True,
     ),
@@ -465,10 +463,10 @@ THREATS = (
         "Waits double with jitter, are as long as the provider asks, up to five minutes, are shown, and end at once "
         "with Esc",
         (
-            "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
-            "tests/llm/test_retry.py::test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away",
-            "tests/llm/test_provider_errors.py::test_the_wait_that_a_provider_asks_for_is_honoured_within_reason",
-            "tests/llm/test_model_host.py::test_what_may_pass_is_tried_again_as_late_as_the_provider_asks",
+            "tests/llm/test_retry.py::test_random_sequences_of_failures_stay_within_the_limits",
+            "tests/llm/test_retry.py::test_cancelling_ends_the_wait_and_removes_the_notice",
+            "tests/llm/test_provider_errors.py::test_retry_after_of_the_provider_is_limited",
+            "tests/llm/test_model_host.py::test_temporary_errors_are_retried_after_retry_after",
         ),
         is_blocker=True,
     ),
@@ -478,10 +476,10 @@ THREATS = (
         "The connection, the first token, a pause and the whole answer have time limits, each a setting; the error "
         "has a type",
         (
-            "tests/llm/test_model_host.py::test_where_nobody_answers_the_connection_has_failed",
-            "tests/llm/test_model_host.py::test_a_connection_that_never_stands_is_left_in_its_own_time",
-            "tests/llm/test_model_host.py::test_a_provider_that_does_not_go_on_is_left",
-            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+            "tests/llm/test_model_host.py::test_unreachable_provider_is_a_connection_failure",
+            "tests/llm/test_model_host.py::test_connection_that_is_never_established_has_its_own_timeout",
+            "tests/llm/test_model_host.py::test_stalled_provider_times_out",
+            "tests/llm/test_model_host.py::test_each_failure_has_its_kind_and_shows_no_key",
         ),
         is_blocker=True,
     ),
@@ -490,10 +488,10 @@ THREATS = (
         "A stream breaks off at any byte, with a reset or as if it had ended; garbage, half characters",
         "An answer counts once the provider has said that it is finished; no tool call of any other answer runs",
         (
-            "tests/campaign/test_campaign.py::TestStreams::test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole",
-            "tests/campaign/test_campaign.py::TestStreams::test_half_a_call_would_be_noticed",
-            "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
-            "tests/llm/test_shapes.py::test_every_shape_of_an_answer_comes_back_the_same",
+            "tests/campaign/test_campaign.py::TestStreams::test_interrupted_answer_is_never_taken_as_complete",
+            "tests/campaign/test_campaign.py::TestStreams::test_incomplete_call_would_be_noticed",
+            "tests/llm/test_model_host.py::test_each_failure_has_its_kind_and_shows_no_key",
+            "tests/llm/test_shapes.py::test_every_form_of_an_answer_round_trips",
         ),
         is_blocker=True,
     ),
@@ -509,7 +507,7 @@ THREATS = (
             "tests/agent/test_function_calls.py::test_tool_names_are_sanitized_and_shortened",
             "tests/agent/test_function_calls.py::test_empty_or_duplicate_ids_are_replaced",
             "tests/agent/test_function_calls.py::test_calls_beyond_the_limit_are_refused",
-            "tests/llm/test_calls_in_text.py::test_what_was_cut_off_or_cannot_be_read_gives_no_arguments",
+            "tests/llm/test_calls_in_text.py::test_truncated_or_unreadable_call_has_no_arguments",
             "tests/agent/test_agent_files.py::test_user_is_asked_after_three_repairs",
             "tests/agent/test_function_calls.py::test_random_responses_become_storable_events",
         ),
@@ -522,7 +520,7 @@ THREATS = (
         (
             "tests/agent/test_function_calls.py::test_empty_answer_asks_the_model_again",
             "tests/agent/test_function_calls.py::test_unstorable_text_is_repaired",
-            "tests/llm/test_model_host.py::test_an_empty_answer_is_an_answer",
+            "tests/llm/test_model_host.py::test_empty_answer_is_an_answer",
             "tests/controller/test_stuck.py::test_answers_that_cannot_be_used",
         ),
     ),
@@ -531,7 +529,7 @@ THREATS = (
         "The conversation no longer fits the model",
         "A larger model answers if one is set; else the history is compacted once, and then the user is asked",
         (
-            "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
+            "tests/llm/test_router.py::test_call_that_does_not_fit_goes_to_the_larger_model_once",
             "tests/controller/test_decide.py::test_too_long_history_is_condensed_once_then_asks",
             "tests/session/test_recovery.py::test_user_is_asked_if_condensing_did_not_help",
         ),
@@ -545,8 +543,8 @@ THREATS = (
             "tests/controller/test_stuck.py::test_loops_of_up_to_eight_steps_are_found",
             "tests/controller/test_decide.py::test_budget_is_checked_before_the_call_that_would_exceed_it",
             "tests/controller/test_decide.py::test_budget_with_unknown_price_asks_and_resuming_removes_it",
-            "tests/llm/test_model_host.py::test_an_unknown_price_is_not_nothing",
-            "tests/llm/test_shapes.py::test_a_model_of_this_machine_is_not_taken_for_one_with_a_price",
+            "tests/llm/test_model_host.py::test_unknown_price_is_not_zero",
+            "tests/llm/test_shapes.py::test_local_model_has_no_price",
         ),
     ),
     Threat(
@@ -554,8 +552,8 @@ THREATS = (
         "A call is cancelled, at any moment",
         "It returns at once, closes the connection to the provider, and leaves nothing behind",
         (
-            "tests/llm/test_model_host.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
-            "tests/llm/test_model_host.py::test_cancelling_returns_at_once_and_hangs_up_on_the_provider",
+            "tests/llm/test_model_host.py::test_call_cancelled_at_any_moment_leaves_nothing",
+            "tests/llm/test_model_host.py::test_cancelling_returns_at_once_and_closes_the_connection",
         ),
     ),
     Threat(
@@ -564,13 +562,13 @@ THREATS = (
         "A key is sent only where the user named it; redirects are not followed, `.env` is not read; plain http only"
         " on loopback",
         (
-            "tests/llm/test_named_models.py::test_an_address_gets_the_key_that_is_named_beside_it_or_none",
-            "tests/llm/test_named_models.py::test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own",
-            "tests/llm/test_shapes.py::test_a_redirect_takes_no_key_to_another_host",
-            "tests/llm/test_shapes.py::test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named",
-            "tests/llm/test_factory.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
-            "tests/llm/test_model_host.py::test_a_workspace_full_of_traps_is_not_read",
-            "tests/llm/test_model_catalogue.py::test_no_key_and_nothing_else_of_ours_is_sent",
+            "tests/llm/test_named_models.py::test_address_gets_only_the_key_named_beside_it",
+            "tests/llm/test_named_models.py::test_general_address_does_not_apply_to_providers_with_keys",
+            "tests/llm/test_shapes.py::test_redirect_does_not_send_the_key_to_another_host",
+            "tests/llm/test_shapes.py::test_custom_address_gets_only_the_named_key",
+            "tests/llm/test_factory.py::test_key_is_not_sent_unencrypted_to_another_machine",
+            "tests/llm/test_model_host.py::test_hostile_workspace_files_are_not_loaded",
+            "tests/llm/test_model_catalogue.py::test_listing_sends_no_key_or_other_private_data",
         ),
     ),
     Threat(
@@ -578,11 +576,11 @@ THREATS = (
         "litellm logs, calls home or fetches prices; a key is in a message, a record or a setting",
         "One process has keys and litellm, connects only to the provider, and prints nothing; its output is redacted",
         (
-            "tests/llm/test_model_host.py::test_the_host_connects_to_the_provider_and_to_nobody_else",
-            "tests/llm/test_model_host.py::test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready",
-            "tests/llm/test_model_host.py::test_a_text_that_repeats_any_key_is_scrubbed",
-            "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
-            "tests/llm/test_named_models.py::test_a_wrong_section_is_told_and_no_key_with_it",
+            "tests/llm/test_model_host.py::test_host_connects_only_to_the_provider",
+            "tests/llm/test_model_host.py::test_host_without_input_ends_and_prints_only_that_it_was_ready",
+            "tests/llm/test_model_host.py::test_keys_in_error_texts_are_redacted",
+            "tests/llm/test_cassettes.py::test_file_contains_no_secret_picture_or_path",
+            "tests/llm/test_named_models.py::test_wrong_section_is_reported_without_its_key",
         ),
     ),
     Threat(
@@ -591,12 +589,12 @@ THREATS = (
         "All servers are in a child process with limits on memory, lines, lists and time; their texts are sanitised;"
         " other tools continue to work, and a caller gets an error within 5 s",
         (
-            "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
-            "tests/mcp/test_faults.py::test_a_flood_of_changes_is_listed_once_a_second",
-            "tests/mcp/test_faults.py::test_what_a_server_started_ends_with_it",
-            "tests/mcp/test_supervisor.py::test_a_cancelled_call_returns_at_once_and_the_server_hears_of_it",
-            "tests/mcp/test_supervisor.py::test_the_host_is_started_again_with_all_servers",
-            "tests/mcp/test_conversation.py::test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back",
+            "tests/mcp/test_faults.py::test_other_tools_work_and_the_error_is_returned_in_time",
+            "tests/mcp/test_faults.py::test_flood_of_tool_changes_is_listed_once_a_second",
+            "tests/mcp/test_faults.py::test_child_processes_end_with_their_server",
+            "tests/mcp/test_supervisor.py::test_cancelled_call_returns_at_once_and_the_server_is_notified",
+            "tests/mcp/test_supervisor.py::test_restarted_host_restarts_all_servers",
+            "tests/mcp/test_conversation.py::test_server_killed_during_a_call_is_reported_and_restarted",
         ),
         is_blocker=True,
     ),
@@ -606,12 +604,12 @@ THREATS = (
         "The hash of each tool is stored with the approval; a changed tool is blocked until the user has seen and "
         "approved it; every name contains the name of its server",
         (
-            "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
+            "tests/mcp/test_supervisor.py::test_changed_tool_is_blocked_until_approval",
             "tests/security/test_mcp_marks.py::test_only_closed_read_only_tools_do_not_ask",
             "tests/security/test_mcp_marks.py::test_changed_mark_is_a_changed_tool",
-            "tests/mcp/test_supervisor.py::test_a_change_while_it_runs_is_blocked_as_well",
-            "tests/mcp/test_supervisor.py::test_a_project_cannot_take_the_name_of_a_users_server",
-            "tests/tui/mcp/test_mcp.py::test_what_changed_is_shown_and_a_approves_just_that",
+            "tests/mcp/test_supervisor.py::test_tool_changed_while_running_is_blocked",
+            "tests/mcp/test_supervisor.py::test_project_cannot_use_the_name_of_a_user_server",
+            "tests/tui/mcp/test_mcp.py::test_changed_tool_is_shown_and_a_approves_only_it",
         ),
         is_blocker=True,
     ),
@@ -622,13 +620,13 @@ THREATS = (
         "variable or script asks again; a program without a version is pointed out; a server gets only variables "
         "that were named",
         (
-            "tests/mcp/test_supervisor.py::test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it",
-            "tests/mcp/test_supervisor.py::test_another_command_asks_again",
-            "tests/mcp/test_supervisor.py::test_a_script_that_was_changed_is_not_what_comes_back",
-            "tests/mcp/test_supervisor.py::test_a_program_without_a_version_is_told",
-            "tests/mcp/test_supervisor.py::test_a_server_gets_the_variables_that_are_named_and_no_other_secret",
-            "tests/tui/mcp/test_mcp.py::test_consent_shows_the_whole_command_and_a_yes_is_to_just_that",
-            "tests/mcp/test_conversation.py::test_a_conversation_tells_of_a_project_that_wants_consent",
+            "tests/mcp/test_supervisor.py::test_project_server_starts_only_after_complete_consent",
+            "tests/mcp/test_supervisor.py::test_changed_command_asks_again",
+            "tests/mcp/test_supervisor.py::test_changed_script_is_not_restarted",
+            "tests/mcp/test_supervisor.py::test_program_without_a_pinned_version_is_reported",
+            "tests/mcp/test_supervisor.py::test_server_gets_only_the_named_variables",
+            "tests/tui/mcp/test_mcp.py::test_consent_shows_the_whole_command_and_covers_only_it",
+            "tests/mcp/test_conversation.py::test_conversation_reports_a_project_that_needs_consent",
         ),
     ),
     Threat(
@@ -638,9 +636,9 @@ THREATS = (
         "All three are refused; resources are what the server has listed, never a file outside the workspace; a key "
         "is sent to its own address only",
         (
-            "tests/mcp/test_faults.py::test_other_tools_work_and_an_error_comes_in_time",
-            "tests/mcp/test_supervisor.py::test_what_a_server_has_not_listed_is_not_read",
-            "tests/mcp/test_supervisor.py::test_a_key_goes_in_its_header_to_its_address_alone",
+            "tests/mcp/test_faults.py::test_other_tools_work_and_the_error_is_returned_in_time",
+            "tests/mcp/test_supervisor.py::test_unlisted_resource_is_not_read",
+            "tests/mcp/test_supervisor.py::test_key_is_sent_only_in_its_header_to_its_address",
         ),
     ),
     Threat(
@@ -661,8 +659,8 @@ THREATS = (
         "The same in titles, model names, error texts, notifications and the window's title",
         "One module writes control sequences, and sanitises their texts",
         (
-            "tests/tui/workspace/test_attention.py::test_one_module_alone_writes_control_sequences",
-            "tests/tui/workspace/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
+            "tests/tui/workspace/test_attention.py::test_only_one_module_writes_control_sequences",
+            "tests/tui/workspace/test_attention.py::test_text_cannot_end_its_escape_sequence",
         ),
         is_blocker=True,
     ),
@@ -674,7 +672,7 @@ THREATS = (
         "keys that are held down do not count; an answer names its action, so two screens give one answer; a screen "
         "that only follows another process's conversation cannot answer",
         (
-            "tests/tui/approval/test_answer_list.py::test_a_key_that_is_held_down_answers_nothing",
+            "tests/tui/approval/test_answer_list.py::test_key_that_is_held_down_answers_nothing",
             "tests/tui/approval/test_answer_list.py::test_long_command_can_be_scrolled",
             "tests/tui/approval/test_answer_list.py::test_look_alike_letters_are_reported",
             "tests/tui/approval/test_answer_list.py::test_early_keys_are_ignored_and_letters_reach_the_prompt",
@@ -688,8 +686,8 @@ THREATS = (
         "Replies of the terminal are taken for input of the user",
         "They are dropped before they become keys, in one piece or in many",
         (
-            "tests/journeys/test_terminal_whole.py::test_replies_that_nobody_asked_for_are_not_typed",
-            "tests/journeys/test_terminal_whole.py::test_a_broken_report_of_the_mouse_never_reaches_the_prompt",
+            "tests/journeys/test_terminal_whole.py::test_unrequested_replies_are_not_typed",
+            "tests/journeys/test_terminal_whole.py::test_broken_mouse_report_never_reaches_the_prompt",
             "tests/tui/terminal_io/test_textual_patches.py::test_filter_is_same_for_any_split",
             "tests/tui/terminal_io/test_textual_patches.py::test_split_reply_types_nothing",
         ),
@@ -699,10 +697,10 @@ THREATS = (
         "Many changes of size, a terminal of one cell, one without colours or without any capability",
         "The layout works at every size; NO_COLOR and ASCII are followed; a dumb terminal is refused, with what to do",
         (
-            "tests/journeys/test_terminal_whole.py::test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on",
+            "tests/journeys/test_terminal_whole.py::test_screen_is_intact_after_many_resizes",
             "tests/tui/themes/test_commands.py::test_with_no_color_there_is_no_colour_at_all",
             "tests/tui/terminal_io/test_glyphs.py::test_all_screens_are_ascii",
-            "tests/journeys/test_screen_reader.py::test_a_terminal_that_can_draw_nothing_is_told_about_it",
+            "tests/journeys/test_screen_reader.py::test_dumb_terminal_gets_a_hint",
         ),
     ),
     Threat(
@@ -710,9 +708,9 @@ THREATS = (
         "The terminal is left in a broken state: by a signal, a stop, a kill",
         "It is restored after every end that can be noticed; the next start restores it after a kill",
         (
-            "tests/journeys/test_terminal_whole.py::test_whichever_way_it_ends_the_terminal_is_whole",
-            "tests/journeys/test_terminal_whole.py::test_who_stops_it_has_a_whole_terminal_until_it_goes_on",
-            "tests/journeys/test_terminal_whole.py::test_what_a_killed_one_left_behind_is_mended_by_the_next",
+            "tests/journeys/test_terminal_whole.py::test_terminal_is_restored_however_the_program_ends",
+            "tests/journeys/test_terminal_whole.py::test_stopped_program_restores_the_terminal_until_it_continues",
+            "tests/journeys/test_terminal_whole.py::test_next_start_restores_the_terminal_after_a_kill",
         ),
     ),
     Threat(
@@ -732,7 +730,7 @@ THREATS = (
         "constant time; a server without a key, or with one that could be guessed, does not start",
         (
             "tests/runtime/server/test_app.py::TestGuard::test_every_route_requires_the_key",
-            "tests/runtime/server/test_request_guard.py::test_a_server_without_a_key_is_refused",
+            "tests/runtime/server/test_request_guard.py::test_server_without_a_key_is_refused",
             "tests/runtime/server/test_request_guard.py::TestBrowsers::test_key_in_the_address_or_in_a_cookie_is_ignored",
             "tests/runtime/server/test_server.py::TestRefusing::test_empty_key_is_refused",
             "tests/runtime/server/test_server.py::TestHiding::test_key_file_is_removed_and_the_socket_is_private",
@@ -745,10 +743,10 @@ THREATS = (
         "It listens on a socket in a folder that only its owner can open; on a port, only on loopback; on any other "
         "address only with TLS 1.2 or newer, a certificate that clients verify, and under its own name",
         (
-            "tests/runtime/server/test_listener.py::test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone",
+            "tests/runtime/server/test_listener.py::test_local_sandbox_listens_on_a_private_socket",
             "tests/runtime/server/test_listener.py::test_isolated_sandbox_listens_only_for_its_proxy",
             "tests/runtime/server/test_listener.py::test_port_is_reachable_only_by_loopback",
-            "tests/runtime/server/test_listener.py::test_an_address_that_others_could_reach_is_refused",
+            "tests/runtime/server/test_listener.py::test_address_that_others_could_reach_is_refused",
             "tests/runtime/server/test_lease.py::TestTls::test_missing_tls_options_are_reported",
             "tests/runtime/server/test_lease.py::TestTls::test_old_versions_are_refused",
             "tests/runtime/test_remote_runtime.py::TestCertificates::test_certificate_of_an_unknown_authority_is_refused",
@@ -813,10 +811,10 @@ THREATS = (
         (
             "tests/runtime/server/test_identity.py::test_request_for_another_server_process_is_refused",
             "tests/runtime/server/test_identity.py::test_server_without_identity_is_noticed",
-            "tests/contract/test_life.py::TestDeathOfTheServer::test_it_is_said_and_another_start_gives_a_new_one",
+            "tests/contract/test_life.py::TestDeathOfTheServer::test_dead_server_is_reported_and_a_new_start_replaces_it",
             "tests/runtime/server/test_answer_cache.py::test_repeated_request_runs_the_action_once",
             "tests/runtime/server/test_answer_cache.py::test_deleted_action_is_interrupted_and_not_run_again",
-            "tests/runtime/test_remote_runtime.py::TestWhoAnswers::test_certificate_of_another_host_is_refused",
+            "tests/runtime/test_remote_runtime.py::TestConnections::test_certificate_of_another_host_is_refused",
         ),
     ),
     Threat(
@@ -829,7 +827,7 @@ THREATS = (
             "tests/runtime/isolation/test_confinement.py::test_no_process_survives_the_end",
             "tests/contract/test_life.py::TestEnding::test_closing_leaves_no_process",
             "tests/campaign/test_campaign.py::TestShells"
-            "::test_an_interrupted_command_leaves_a_shell_that_works_and_no_process",
+            "::test_interrupted_command_leaves_a_working_shell_and_no_process",
         ),
     ),
     Threat(
@@ -890,7 +888,7 @@ THREATS = (
         (
             "tests/runtime/plugins/test_jupyter_ends.py::test_death_of_a_kernel_is_reported_once",
             "tests/runtime/plugins/test_jupyter_ends.py::TestStart::test_kernel_that_hangs_at_start_is_reported",
-            "tests/campaign/test_campaign.py::TestKernels::test_a_kernel_that_dies_is_told_once_and_replaced",
+            "tests/campaign/test_campaign.py::TestKernels::test_dead_kernel_is_reported_once_and_replaced",
         ),
         is_blocker=True,
     ),
@@ -931,10 +929,10 @@ THREATS = (
             "tests/docker/test_faults.py::TestStarting::test_missing_image_is_reported",
             "tests/docker/test_faults.py::TestStarting::test_taken_container_name_is_reported_and_left_alone",
             "tests/docker/test_faults.py::TestStarting::test_second_screen_is_refused_and_the_first_continues",
-            "tests/docker/test_faults.py::TestTheFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
+            "tests/docker/test_faults.py::TestFleet::test_abandoned_containers_are_removed_and_used_ones_stay",
             "tests/runtime/docker/test_image.py::TestFailures::test_missing_engine_is_reported",
             "tests/campaign/test_campaign.py::TestContainers"
-            "::test_what_befalls_a_container_is_told_once_and_the_next_command_works",
+            "::test_container_fault_is_reported_once_and_the_next_command_works",
         ),
         is_blocker=True,
     ),
@@ -945,7 +943,7 @@ THREATS = (
         "numbers, and limits; the attempts that bubblewrap stops are stopped; `handloom doctor` warns of an old runc",
         (
             "tests/docker/test_isolation.py::test_no_escape_attempt_succeeds",
-            "tests/docker/test_isolation.py::test_the_container_is_hardened",
+            "tests/docker/test_isolation.py::test_container_is_hardened",
             "tests/docker/test_isolation.py::test_container_listens_on_no_port",
             "tests/docker/test_isolation.py::test_unprotectable_workspace_is_refused",
             "tests/runtime/docker/test_container_spec.py"
@@ -964,10 +962,9 @@ THREATS = (
         (
             "tests/runtime/isolation/test_confinement.py::test_no_escape_attempt_succeeds",
             "tests/runtime/isolation/test_confinement.py::test_protected_name_that_appears_is_moved_aside_after_the_command",
-            "tests/runtime/isolation/test_git_config.py"
-            "::test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there",
-            "tests/mcp/test_isolated.py::test_what_lies_beside_its_script_changes_nothing_outside",
-            "tests/runtime/isolation/test_submodules.py::test_a_hostile_submodule_is_moved_aside",
+            "tests/runtime/isolation/test_git_config.py::test_executable_target_cannot_be_changed_in_the_sandbox",
+            "tests/mcp/test_isolated.py::test_modules_beside_the_script_have_no_effect_outside",
+            "tests/runtime/isolation/test_submodules.py::test_hostile_submodule_is_moved_aside",
             "tests/runtime/isolation/test_workspace_audit.py::test_nested_repositories_and_names_are_protected",
             "tests/runtime/isolation/test_workspace_audit.py::test_every_attack_path_is_blocked_or_reported",
             "tests/runtime/isolation/test_workspace_audit.py::test_audit_finds_everything_that_would_run",
@@ -976,7 +973,7 @@ THREATS = (
             "tests/runtime/isolation/test_git_config.py::test_random_configs_are_parsed_like_git_or_reported",
             "tests/sandbox/test_leftovers.py::test_each_leftover_is_reported_once",
             "tests/sandbox/test_leftovers.py::test_repository_made_by_the_agent_is_reported_with_settings_and_hooks",
-            "tests/journeys/test_hostile_repositories.py::test_working_in_one_carries_out_nothing_on_the_host",
+            "tests/journeys/test_hostile_repositories.py::test_work_in_a_hostile_repository_runs_nothing_on_the_host",
         ),
         is_blocker=True,
     ),
@@ -1049,7 +1046,7 @@ THREATS = (
             "tests/runtime/isolation/test_egress_proxy.py::test_deny_rule_blocks_a_host_for_all_programs_of_a_sandbox",
             "tests/runtime/isolation/test_egress_proxy.py::test_denied_host_is_refused_and_the_rule_named",
             "tests/docker/test_isolation.py::test_denied_paths_and_hosts_are_unreachable",
-            "tests/mcp/test_isolated.py::test_what_rules_deny_is_out_of_its_reach",
+            "tests/mcp/test_isolated.py::test_denied_paths_are_unreachable",
             "tests/security/test_sandbox_rules.py::test_sandbox_enforces_rules_for_scripts",
             "tests/security/test_sandbox_rules.py::test_enforcement_of_each_rule",
         ),
@@ -1060,7 +1057,7 @@ THREATS = (
         "Both name the version of the protocol; another one is refused before anything is carried out, with what to do",
         (
             "tests/runtime/server/test_identity.py::test_client_reports_a_server_of_another_version",
-            "tests/runtime/server/test_identity.py::test_a_request_in_another_version_is_refused",
+            "tests/runtime/server/test_identity.py::test_request_with_another_version_is_refused",
             "tests/runtime/server/test_identity.py::test_v0_client_without_identity_headers_is_served",
         ),
     ),
@@ -1070,7 +1067,7 @@ THREATS = (
         "The agent's commands wait until the user gives the terminal back; text that is typed without echo is in no "
         "event; the model reads once what was done",
         (
-            "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
+            "tests/runtime/server/test_user_terminal.py::test_agents_command_waits_for_the_end_of_the_turn",
             "tests/runtime/server/test_user_terminal.py::test_password_appears_nowhere",
             "tests/runtime/server/test_user_terminal.py::test_password_of_a_program_without_echo_is_not_shown",
             "tests/user_control/test_user_terminal.py::test_terminal_session_is_stored_once_and_read_by_the_model",
@@ -1099,7 +1096,7 @@ THREATS = (
         "Secrets are stored by reference, given only to the command that names them, and redacted in every usual "
         "encoding before anything is stored, shown or sent; a test searches every byte for sixty-five canaries",
         (
-            "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
+            "tests/secrets/test_canaries.py::test_no_canary_is_found_except_a_planted_one",
             "tests/secrets/test_command_secrets.py::test_command_gets_the_value_and_the_next_does_not",
             "tests/secrets/test_command_secrets.py::test_secret_is_not_in_arguments_history_or_other_environments",
             "tests/docker/test_command_secrets.py::test_secret_is_in_no_engine_data_process_or_file",
@@ -1118,9 +1115,9 @@ THREATS = (
             "tests/secrets/test_layouts.py::test_dump_is_redacted_at_every_offset",
             "tests/secrets/test_layouts.py::test_wrapped_lines_are_redacted_at_every_offset",
             "tests/secrets/test_layouts.py::test_quoted_value_is_redacted",
-            "tests/import_export/test_secret_scan.py::test_it_is_redacted_in_exports_of_every_format",
-            "tests/secrets/test_redacted_streams.py::test_in_a_stream_a_secret_is_redacted_at_every_cut",
-            "tests/secrets/test_redacted_streams.py::test_a_secret_is_redacted_in_every_encoding_that_programs_use",
+            "tests/import_export/test_secret_scan.py::test_secret_split_by_colours_is_redacted_in_every_format",
+            "tests/secrets/test_redacted_streams.py::test_secret_in_a_stream_is_redacted_at_every_cut",
+            "tests/secrets/test_redacted_streams.py::test_secret_is_redacted_in_every_common_encoding",
         ),
     ),
     Threat(
@@ -1139,8 +1136,8 @@ THREATS = (
         "A crash shows the values of variables on the terminal, or writes them into the log",
         "A traceback has lines of the program and no values; it is redacted, and so is each line of the log",
         (
-            "tests/secrets/test_canaries.py::test_no_canary_is_found_and_a_planted_one_is",
-            "tests/base/test_logs.py::test_no_line_holds_what_is_to_be_redacted",
+            "tests/secrets/test_canaries.py::test_no_canary_is_found_except_a_planted_one",
+            "tests/base/test_logs.py::test_secrets_are_redacted_in_every_line",
         ),
     ),
     Threat(

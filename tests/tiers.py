@@ -16,7 +16,7 @@ LIMIT_S = 5.0
 
 @dataclass(frozen=True)
 class Group:
-    """Tests of the second tier that are there for one reason."""
+    """A group of tests that are in the second tier for the same reason."""
 
     title: str
     reason: str
@@ -41,13 +41,13 @@ SECOND_TIER: tuple[Group, ...] = (
     Group("Terminals of X", "need an X server and programs that draw in it", marks=("xterm",)),
     Group("Alone", "measure time or memory, or take the processors from other tests", marks=("alone",)),
     Group("Bench", "run every area of the bench once, with small counts", paths=("tests/bench/",)),
-    Group("Peers", "compare with published programs of others, which are installed once", paths=("tests/peers/",)),
+    Group("Peers", "compare with third-party programs, which are installed once", paths=("tests/peers/",)),
     Group(
         "Planted bugs",
         "plant a bug and run the tests that should notice it",
         paths=(
-            "tests/mutants/test_mutants.py::test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as",
-            "tests/mutants/test_mutants.py::test_the_tests_of_a_module_are",
+            "tests/mutants/test_mutants.py::test_mutant_is_killed_by_a_passing_test_and_the_tree_is_unchanged",
+            "tests/mutants/test_mutants.py::test_tests_of_a_module_match",
         ),
     ),
     Group("Campaigns", "run kills, faults and generated inputs, in a short form", paths=("tests/campaign/",)),
@@ -63,10 +63,10 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Manual",
-        "run every command of the README and the manual that needs no person, engine or network",
+        "run every command of the README and the manual that needs no user, container engine or network",
         paths=(
-            "tests/manual/test_commands.py::test_the_commands_of_a_page_run",
-            "tests/manual/test_commands.py::test_a_command_opens_the_workspace",
+            "tests/manual/test_commands.py::test_commands_of_a_page_run",
+            "tests/manual/test_commands.py::test_command_opens_the_workspace",
         ),
     ),
     Group(
@@ -76,8 +76,8 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Contract",
-        "hold the local sandbox without isolation and the remote one to the contract that the first tier tests with"
-        " isolation and in one process",
+        "check the contract of runtimes for the local sandbox without isolation and the remote one; the first tier"
+        " checks it with isolation and in one process",
         paths=("tests/contract/",),
         variants=("[local", "[remote"),
     ),
@@ -99,9 +99,9 @@ SECOND_TIER: tuple[Group, ...] = (
         "Patience",
         "wait until a time limit of the program is over",
         paths=(
-            "tests/mcp/test_supervisor.py::test_a_host_that_hangs_is_ended_and_its_servers_come_back",
+            "tests/mcp/test_supervisor.py::test_hanging_host_is_replaced_with_its_servers",
             "tests/runtime/server/test_lease.py::TestTls::test_clients_without_handshake_do_not_block_others",
-            "tests/runtime/test_reconnecting_client.py::TestTheEndOfPatience",
+            "tests/runtime/test_reconnecting_client.py::TestPatience",
             "tests/runtime/test_reconnecting_client.py::test_action_runs_once_wherever_the_link_breaks",
         ),
     ),
@@ -124,7 +124,7 @@ SECOND_TIER: tuple[Group, ...] = (
         "Whole screens",
         "draw every screen in every language, theme or kind of text",
         paths=(
-            "tests/tui/workspace/test_i18n.py::test_a_catalogue_reaches_every_word_of_the_frame",
+            "tests/tui/workspace/test_i18n.py::test_every_text_of_the_frame_is_translated",
             "tests/tui/settings/test_settings.py::test_every_field_has_a_control_that_writes_it",
             "tests/tui/replay/test_same_screens.py",
             "tests/tui/terminal_io/test_glyphs.py::test_all_screens_are_ascii",

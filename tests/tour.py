@@ -2,8 +2,8 @@
 
     python -m tests.tour [--out docs] [--theme loom-dark]
 
-The program, its sandbox, kernel and browser are real; only the model is a script. What changes on the screen becomes a
-frame, and how long it stands is as long as it takes to read, not as long as this machine took.
+The program, its sandbox, kernel and browser are real; only the model is a script. Each change of the
+screen becomes a frame, which is shown as long as it takes to read, however fast this machine is.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ COLOURS = 128
 
 @dataclass
 class Film:
-    """What was seen, and for how long it stands."""
+    """A picture, and how long it is shown."""
 
     stage: Stage
     frames: list[tuple[str, float]] = field(default_factory=list)
@@ -43,7 +43,7 @@ class Film:
         return self.stage.pilot
 
     async def shows(self, seconds: float) -> None:
-        """The screen as it is stands for so long."""
+        """Show the current screen for so long."""
         await self.stage.drawn()
         svg = self.stage.svg("handloom")
         if self.frames and self.frames[-1][0] == svg:
@@ -64,7 +64,7 @@ class Film:
             await self.shows(then_s)
 
     async def works(self) -> None:
-        """The agent works: each thing that it did is a frame; what it asks is allowed once."""
+        """The agent works: each action becomes a frame, and questions are answered with allow once."""
         session = self.stage.session
         events = -1
         while not self.stage.rests:
@@ -121,7 +121,7 @@ async def drawn(film: Film) -> list[tuple[Image.Image, float]]:
 
 
 def save(pictures: list[tuple[Image.Image, float]], path: Path) -> None:
-    """One animated picture, which begins anew at its end."""
+    """One animated picture that loops."""
     first = pictures[len(pictures) // 2][0].quantize(COLOURS)
     frames = [picture.quantize(palette=first, dither=Image.Dither.NONE) for picture, _ in pictures]
     durations = [round(seconds * 1000) for _, seconds in pictures]

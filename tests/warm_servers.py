@@ -2,7 +2,7 @@
 
 One process has imported the server, and forks from itself what would otherwise be started with `python -m
 runtime.server`. A forked server has the same arguments, environment, descriptors and session as one that was started,
-and shares nothing with another one. Inside walls nothing can be forked: there the server is started as ever. Tests of
+and shares nothing with another one. A server in isolation cannot be forked; it is started as usual. Tests of
 the start, of the server as a process and of its walls use LocalRuntime.
 """
 
@@ -96,7 +96,7 @@ class WarmServer:
         return int(said), pidfd
 
     def close(self) -> None:
-        """End it; what it forked goes on until its own lifeline ends."""
+        """End it; forked servers run until their own lifeline closes."""
         self._socket.close()
         self._process.wait()
 
@@ -107,11 +107,11 @@ def _warm() -> WarmServer:
 
 
 def main() -> None:
-    """Import the server, and fork one for each request until nobody can send any."""
+    """Import the server, and fork one for each request until the client ends."""
     import_module("runtime.server.__main__")
 
     requests = socket.socket(fileno=int(sys.argv[1]))
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for them
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no process waits for them
     while True:
         request, fds, _, _ = socket.recv_fds(requests, MAX_REQUEST_BYTES, 3)
         if not request:

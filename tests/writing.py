@@ -1,6 +1,6 @@
-"""A process that owns a conversation of a home and writes to it as it is told: `python -m tests.writing HOME`.
+"""A process that owns a conversation and writes to it on request: `python -m tests.writing HOME`.
 
-It reads one JSON object a line, does what it says, and answers with a line once that is durable. `writer` has one.
+It reads requests, one JSON object a line, and answers each with a line when it is durable. `writer` starts one.
 """
 
 from __future__ import annotations

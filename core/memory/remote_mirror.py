@@ -34,7 +34,7 @@ from core.trust.folder_survey import (
 ELSEWHERE = "elsewhere"
 """The folder in the home."""
 MAX_S = 10.0
-"""For all of it, over a network; what stands from before counts where it takes longer."""
+"""Time limit for the whole update over a network; after it the previous copy is used."""
 AT_ONCE = 8
 MAX_PARTS = 40
 
@@ -52,16 +52,16 @@ class Files(Protocol):
 
 
 def mirror_folder(home: Path, machine: str, top: str) -> Path:
-    """Where the mirror of a folder of another machine is; in the home, whatever the other one calls its folders."""
+    """Return the mirror's folder in the home for a folder of another machine, whatever its name is."""
     parts = [part for part in re.split(r"[/\0]+", top) if part not in ("", ".", "..")][:MAX_PARTS]
     names = [re.sub(r"^\.+|[^\w.\-+ ]", "_", part)[:80] for part in (machine, *parts)]
     return home.absolute().joinpath(ELSEWHERE, *names)
 
 
 async def refresh(files: Files, top: str, along: Sequence[str], folder: Path) -> list[str]:
-    """Have the mirror be as the project is now; says what is wrong with some of it, a line each.
+    """Update the mirror from the project, and return errors, one line each.
 
-    Raises RuntimeUnavailableError or TimeoutError, and then the mirror is as it was; OSError.
+    Raises RuntimeUnavailableError or TimeoutError, which leave the mirror unchanged, and OSError.
     """
     async with asyncio.timeout(MAX_S):
         fetch = _Fetch(files, top)
@@ -71,7 +71,7 @@ async def refresh(files: Files, top: str, along: Sequence[str], folder: Path) ->
 
 
 class _Fetch:
-    """One look through a project elsewhere. Only folders that its listings name are listed."""
+    """One pass through a remote project. Only folders that appear in listings are listed."""
 
     def __init__(self, files: Files, top: str) -> None:
         self.found: dict[str, bytes] = {}
@@ -83,7 +83,7 @@ class _Fetch:
         self._listed: dict[str, list[str]] = {}
 
     async def all(self, along: Sequence[str]) -> None:
-        """Fetch what counts, each kind as the survey orders it."""
+        """Fetch the files that are used, in the order of the survey."""
         wanted: list[str] = []
         for path in RULES_FILES:
             if posixpath.basename(path) in await self._names(posixpath.dirname(path)):
@@ -100,7 +100,7 @@ class _Fetch:
         await asyncio.gather(*(self._take(path) for path in dict.fromkeys(wanted)))
 
     async def _names(self, place: str) -> list[str]:
-        """The names in a folder of the project, where each folder above names it."""
+        """Return the names in a folder of the project if its parents list it."""
         if place not in self._listed:
             above, name = posixpath.split(place)
             is_there = not place or f"{name}/" in await self._names(above)
@@ -134,7 +134,7 @@ class _Fetch:
 
 
 def _write(folder: Path, found: dict[str, bytes]) -> None:
-    """Each file at once or not at all, so that who reads meanwhile reads what was there, or what is. Raises OSError."""
+    """Replace each file atomically, so that concurrent readers see the old or the new content. Raises OSError."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in _below(folder):
         if path not in found:

@@ -103,7 +103,7 @@ _MARK = b"hl-undo1"
 _SLOT = struct.Struct(f">QI{DIGEST_BYTES}s")
 """Slot header: the step's number from 1 (0 for an empty slot), its size, and the digest after the edit."""
 _MAX_SLOT_BYTES = 2**40
-"""A file that says more is not ours."""
+"""A slot with a larger size is invalid."""
 _NEW = ".new"
 _FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _sync_data = getattr(os, "fdatasync", os.fsync)

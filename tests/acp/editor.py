@@ -1,7 +1,7 @@
-"""An editor: the client's side of the protocol by the official library, and `handloom acp` as a process of its own.
+"""A client of `handloom acp`: the official library drives the program as a child process.
 
-It records what it is told, answers questions as a test says, and lets tests wait for a state. `Raw` speaks JSON without
-the library, for what the library would not send.
+It records updates, answers questions as the test says, and lets tests wait for a state. `Raw` sends JSON without the
+library, for messages that the library would not send.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Editor:
         self.process: asyncio.subprocess.Process
         self._changed = asyncio.Condition()
 
-    # -- what the library calls ----------------------------------------------------------------------------------------
+    # -- called by the library -----------------------------------------------------------------------------------------
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append((session_id, _plain(update)))
@@ -61,7 +61,7 @@ class Editor:
     # -- what tests ask ------------------------------------------------------------------------------------------------
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until this holds of what was told."""
+        """Wait until `is_so` holds for the recorded updates."""
         async with asyncio.timeout(WAIT_S), self._changed:
             await self._changed.wait_for(is_so)
 
@@ -70,7 +70,7 @@ class Editor:
         return (await self.connection.new_session(cwd=str(handloom.workspace), mcp_servers=[])).session_id
 
     async def prompt(self, session: str, *blocks: Any) -> str:
-        """Say something; the stop reason. Texts may be given as they are."""
+        """Send a prompt and return its stop reason. Texts may be given as strings."""
         content = [acp.text_block(block) if isinstance(block, str) else block for block in blocks]
         async with asyncio.timeout(WAIT_S):
             return (await self.connection.prompt(session_id=session, prompt=content)).stop_reason
@@ -84,11 +84,11 @@ class Editor:
         return [u for id, u in self.updates if u["sessionUpdate"] == kind and session in ("", id)]
 
     def said(self, kind: str = "agent_message_chunk", session: str = "") -> str:
-        """What was said in pieces, as one text."""
+        """The text of all message chunks."""
         return "".join(update["content"].get("text", "") for update in self.of(kind, session))
 
     def calls(self, session: str = "") -> dict[str, Update]:
-        """The tool calls as they stand: each with all that its updates said."""
+        """The tool calls, each with all of its updates merged."""
         found: dict[str, Update] = {}
         for id, update in self.updates:
             if update["sessionUpdate"] in ("tool_call", "tool_call_update") and session in ("", id):
@@ -97,7 +97,7 @@ class Editor:
 
 
 def text_of(call: Update) -> str:
-    """What stands in a tool call."""
+    """The text of a tool call."""
     return "\n".join(c["content"]["text"] for c in call.get("content", []) if c["type"] == "content")
 
 
@@ -154,7 +154,7 @@ class Raw:
 
 @asynccontextmanager
 async def raw(handloom: Handloom, model: str = "") -> AsyncIterator[Raw]:
-    """`handloom acp`, started; its input is closed at the end, and it has to go by itself."""
+    """A running `handloom acp`; its input is closed at the end, and it must exit."""
     pipe = asyncio.subprocess.PIPE
     arguments = [*HANDLOOM, "acp", *(["--model", model] if model else [])]
     process = await asyncio.create_subprocess_exec(

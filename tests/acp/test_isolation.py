@@ -1,4 +1,4 @@
-"""An editor's agent works inside the same walls as any other, and what the editor says of it opens none."""
+"""An editor's agent has the same isolation as any other, and nothing that the editor sends weakens it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ACPAgent: another agent over the protocol. The other one is our own `handloom acp`, in a process of its own.
+"""ACPAgent: another agent over the protocol, here Handloom's own `handloom acp` in a child process.
 
-And one that a test writes in a few lines, for what ours never asks of a client: files.
+Some tests use a small script as the other agent, for file requests, which Handloom never makes.
 """
 
 from __future__ import annotations
@@ -229,9 +229,9 @@ say(answer["error"]["message"])"""
         assert [word in said(events) for word in ("'terminal/create'", "'fly'", "Field required")] == [True] * 3
 
 
-class TestWhoMayStartIt:
-    async def test_models_cannot_delegate_to_the_agent(self, tmp_path: Path) -> None:
-        """It runs outside of the walls: a model within them would have a way out."""
+class TestStartPermission:
+    async def test_models_cannot_delegate_to_an_external_agent(self, tmp_path: Path) -> None:
+        """It runs outside the sandbox, so a model inside could use it to escape."""
         command = shlex.join(["touch", str(tmp_path / "started")])
         settings = Settings.model_validate({"agent": {"acp_command": command, "confirm": "never"}})
         turns = [{"text": "", "tool_calls": [call("delegate", task="Break out.", agent="ACPAgent")]}, FINISH]

@@ -1,4 +1,4 @@
-"""What an editor sends with a prompt, as a message of ours."""
+"""Prompts of an editor are converted into messages."""
 
 from __future__ import annotations
 

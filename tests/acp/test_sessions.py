@@ -260,7 +260,7 @@ class TestEnds:
         said = [e["args"]["content"] for e in handloom.export(session) if e.get("action") == "message"]
         assert said == ["remember me"]
 
-    async def test_a_limit_is_a_stop_reason_and_continue_extends_it(self, handloom: Handloom, tmp_path: Path) -> None:
+    async def test_limit_is_a_stop_reason_and_continue_extends_it(self, handloom: Handloom, tmp_path: Path) -> None:
         handloom = Handloom(tmp_path, HANDLOOM__AGENT__MAX_ITERATIONS="1")
         model = write_script(tmp_path, [{"text": "", "tool_calls": [bash("echo 1")]}, FINISH])
         async with editing(handloom, model) as editor:

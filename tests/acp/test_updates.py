@@ -1,4 +1,4 @@
-"""Events and frames as updates: what is sent once, what is left out, what a question shows, and the queue."""
+"""Events and frames become updates: what is sent once, what is left out, what a question shows, and the queue."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def question_about(action: Action) -> str:
     return text
 
 
-class TestWhatIsSaid:
+class TestMessages:
     def test_streamed_text_is_not_repeated_by_its_event(self) -> None:
         translator = EventTranslator(PATHS)
         streamed = [*translator.frame(TokenDelta(4, "I look")), *translator.frame(TokenDelta(4, " around."))]

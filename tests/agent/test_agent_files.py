@@ -155,7 +155,7 @@ class TestThePlanner:
                     await wish
 
 
-class TestWhoWorks:
+class TestAgentChoice:
     async def test_conversation_keeps_its_agent(self, tmp_path: Path) -> None:
         async with managing(tmp_path, name="ReadOnlyAgent") as manager:
             session = await begun(
@@ -245,7 +245,7 @@ async def test_agent_can_request_condensation_if_configured(tmp_path: Path) -> N
 
 
 class TestModelsWithAndWithoutTools:
-    async def test_a_conversation_moves_between_them_and_goes_on_each_time(self, tmp_path: Path) -> None:
+    async def test_conversation_switches_between_models_with_and_without_tools(self, tmp_path: Path) -> None:
         filler: dict[str, Any] = {"text": "never played"}
         words = "Now I.\n<function=execute_bash>\n<parameter=command>echo two; cat one.txt</parameter>\n</function>"
         native: list[dict[str, Any]] = [
@@ -282,7 +282,7 @@ class TestModelsWithAndWithoutTools:
                 if (metadata := action.tool_call_metadata) is not None:
                     assert metadata.tool_call_id
 
-    async def test_over_http_too(self, tmp_path: Path) -> None:
+    async def test_model_without_tools_works_over_http(self, tmp_path: Path) -> None:
         words = "<function=execute_bash>\n<parameter=command>echo two</parameter>\n"
         async with OpenAIServer() as server:
             environ = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}

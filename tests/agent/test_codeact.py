@@ -47,7 +47,7 @@ def create_agent(name: str, llm: LLM, plugins: Sequence[PluginRequirement] = ())
 
 
 class RecordingLLM:
-    """A scripted model that keeps what it was asked."""
+    """A scripted model that records its requests."""
 
     def __init__(self, script: Path) -> None:
         self._llm = ScriptedLLM(script)

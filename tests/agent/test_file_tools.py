@@ -1,4 +1,4 @@
-"""grep, glob and view, in a real shell: they find, and whatever the model writes, they change nothing."""
+"""grep, glob and view in a real shell: they find files and lines, and change nothing whatever the arguments."""
 
 from __future__ import annotations
 

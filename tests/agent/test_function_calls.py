@@ -1,4 +1,4 @@
-"""A model's answer as events, however the answer looks."""
+"""Any response of a model becomes valid events."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_redacted_blocks_are_not_sent_back() -> None:
     assert with_reasoning_blocks(build_messages(history), history, CLAUDE) == build_messages(history)
 
 
-class TestWhoTakesThem:
+class TestProviders:
     thinking: dict[str, Any] = {"role": "assistant", "tool_calls": [{"id": "c1"}], "thinking_blocks": [SIGNED]}
     result: dict[str, Any] = {"role": "tool", "tool_call_id": "c1", "content": ""}
     plain: dict[str, Any] = {"role": "assistant", "tool_calls": [{"id": "c1"}]}

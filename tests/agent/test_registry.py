@@ -1,4 +1,4 @@
-"""Which agents there are: ours, a package's, those in files; what is broken is named, and the rest is there."""
+"""The agent registry: own agents, agents of packages and files; broken files are reported and the others load."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tools take, and which actions they become."""
+"""The parameters of the tools, and the actions that their calls make."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Watch:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Measure, meanwhile, whatever loop runs in this process."""
+        """Measure every loop that runs in this process."""
         run = events.Handle._run
 
         def measured(handle: events.Handle) -> None:
@@ -64,7 +64,7 @@ class Watch:
 
 
 def name_of(handle: events.Handle) -> str:
-    """Whose callback it is: of a task, where its coroutine stands after this step."""
+    """The name of a callback; for a task, its coroutine and the line at which it waits."""
     task = getattr(getattr(handle, "_callback", None), "__self__", None)
     return repr(task) if isinstance(task, asyncio.Task) else repr(handle)
 

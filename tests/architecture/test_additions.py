@@ -1,4 +1,4 @@
-"""One place per addition: what is added in one place is complete, or a test here says what is missing."""
+"""Things that are added in one place are complete, or a test here says what is missing."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def test_every_runnable_action_has_exactly_one_handler(tmp_path: Path) -> 
     assert {action.kind for action in runnable - handled} == WITHOUT_A_HANDLER
 
 
-def test_every_tool_of_the_agent_is_told_apart_and_described() -> None:
+def test_every_tool_of_the_agent_has_a_name_and_a_description() -> None:
     schemas = [tool.schema()["function"] for tool in CODEACT_TOOLS]
     names = [schema["name"] for schema in schemas]
     assert len(set(names)) == len(names)
@@ -71,7 +71,7 @@ SECTIONS = (
 )
 
 
-def test_every_setting_says_what_it_means() -> None:
+def test_every_setting_has_a_description() -> None:
     for section in (*SECTIONS, NamedModel, MCPServerSettings):
         own = [cls for cls in section.__mro__ if cls.__module__.startswith("core.")]
         source = "".join(map(inspect.getsource, own))
@@ -83,7 +83,7 @@ def test_every_setting_says_what_it_means() -> None:
             assert documented, f"{section.__name__}.{name} has no docstring"
 
 
-def test_every_section_of_the_settings_is_looked_at() -> None:
+def test_every_settings_section_is_checked() -> None:
     types = [field.annotation for field in Settings.model_fields.values()]
     sections = {t for t in types if inspect.isclass(t) and (issubclass(t, BaseModel) or is_dataclass(t))}
     assert sections == set(SECTIONS) - {Settings}

@@ -1,4 +1,4 @@
-"""Features stay apart: a folder of a feature imports no other feature, but for the pairs that are named here.
+"""Features are independent: the folder of a feature imports no other feature, except for the pairs listed here.
 
 What collects the features (the kernel in core; app, workspace and command line in tui) may import all of them, and
 what they are built on may be imported by all. A pair of the list that no import needs any more fails, too.
@@ -66,7 +66,7 @@ EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
 
 
 def feature_of(name: str, known: dict[str, Module]) -> str:
-    """The feature's folder of a module; empty for what stands directly in a package."""
+    """The feature folder of a module; empty for a module directly in a package."""
     parts = name.split(".")
     return parts[1] if len(parts) > 2 or (len(parts) == 2 and known[name].is_package) else ""
 
@@ -86,7 +86,7 @@ def pairs_of(package: str, known: dict[str, Module]) -> dict[tuple[str, str], st
 
 
 @pytest.mark.parametrize("package", ["core", "tui"])
-def test_features_import_only_what_is_named(package: str) -> None:
+def test_features_import_no_other_feature_except_listed_ones(package: str) -> None:
     found = pairs_of(package, modules(package))
     unnamed = {pair: example for pair, example in found.items() if pair not in EXCEPTIONS[package]}
     assert unnamed == {}, "take the import away, or name the pair and its reason"

@@ -1,4 +1,4 @@
-"""What is loaded where. What the first frame loads is held by tests/tui, what choosing a model loads by tests/llm."""
+"""What each module imports. tests/tui checks the first frame, tests/llm checks choosing a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEAVY |= {"mcp", "aiohttp", "pydantic", "yaml", "asyncio"}
 
 
 def loaded_by(statement: str) -> set[str]:
-    """The modules of a fresh interpreter after a statement, beyond those that it begins with."""
+    """The modules that a statement loads in a fresh interpreter."""
     code = f"import sys; before = set(sys.modules); {statement}; print(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     return set(done.stdout.split())
@@ -24,26 +24,26 @@ def packages(modules: set[str]) -> set[str]:
     return {name.split(".")[0] for name in modules}
 
 
-def test_the_facade_of_core_costs_nothing_until_a_name_is_asked_for() -> None:
+def test_core_package_loads_modules_lazily() -> None:
     loaded = loaded_by("import core; core.__all__")
     assert {name for name in loaded if name.startswith("core.")} == set()
     assert packages(loaded) & HEAVY == set()
     assert "core.store.event_store" in loaded_by("from core import EventStore")
 
 
-def test_the_vocabulary_needs_nothing_but_pydantic() -> None:
+def test_events_import_only_pydantic() -> None:
     loaded = packages(loaded_by("import core.events"))
     assert loaded & HEAVY <= {"pydantic", "asyncio"}
 
 
-def test_the_way_to_a_sandbox_loads_neither_store_nor_model_nor_screen() -> None:
+def test_local_runtime_imports_no_store_model_or_screen() -> None:
     loaded = loaded_by("import runtime.local.local_runtime, runtime.client")
     assert packages(loaded) & {"litellm", "textual", "rich", "aiosqlite", "pysqlite3", "docker", "playwright"} == set()
     assert not {name for name in loaded if name.startswith(("core.store", "core.stream", "core.llm", "tui"))}
 
 
 @pytest.mark.parametrize("command", ["--version", "--help"])
-def test_asking_what_handloom_is_loads_none_of_it(command: str) -> None:
+def test_version_and_help_import_nothing_else(command: str) -> None:
     code = f"""
 import sys
 from tui.__main__ import main

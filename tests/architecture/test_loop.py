@@ -24,14 +24,14 @@ LIMIT_LOOPS = 8.0
 
 
 def coroutine_of_core(body: str) -> Any:
-    """A coroutine that stands in core, as far as anyone can tell."""
+    """A coroutine whose file name is in core."""
     names: dict[str, Any] = {}
     exec(compile(f"async def work(path):\n    {body}", str(ROOT / "core" / "work.py"), "exec"), names)
     return names["work"]
 
 
 @pytest.mark.parametrize("body", ["path.stat()", "path.unlink()", "__import__('time').sleep(0.001)"])
-def test_a_blocking_call_of_core_is_caught_even_where_the_error_is_swallowed(
+def test_blocking_call_in_core_is_caught_even_if_the_error_is_swallowed(
     body: str, tmp_path: Path, loop_guard: LoopGuard
 ) -> None:
     work = coroutine_of_core(f"\n    try: {body}\n    except Exception: pass".lstrip())
@@ -41,7 +41,7 @@ def test_a_blocking_call_of_core_is_caught_even_where_the_error_is_swallowed(
     assert "core/work.py" in seen[0]
 
 
-def test_what_a_test_does_on_its_own_loop_is_let_through(tmp_path: Path, loop_guard: LoopGuard) -> None:
+def test_blocking_call_of_the_test_itself_is_allowed(tmp_path: Path, loop_guard: LoopGuard) -> None:
     async def test() -> None:
         (tmp_path / "x").touch()
         (tmp_path / "x").stat()
@@ -53,7 +53,7 @@ def test_what_a_test_does_on_its_own_loop_is_let_through(tmp_path: Path, loop_gu
         asyncio.run(coroutine_of_core("path.stat()")(tmp_path))
 
 
-def test_work_of_more_than_50_ms_in_one_turn_is_noticed() -> None:
+def test_loop_turn_over_50_ms_is_reported() -> None:
     async def burn() -> None:
         begun = time.thread_time()
         while time.thread_time() - begun < 0.06:
@@ -66,10 +66,10 @@ def test_work_of_more_than_50_ms_in_one_turn_is_noticed() -> None:
 
 
 TRIES = 3
-"""A busy machine only adds to what a callback takes, so the quietest of some runs tells."""
+"""A busy machine makes callbacks slower, so the fastest of several runs counts."""
 
 
-def test_no_turn_of_the_loop_takes_more_than_50_ms_of_work(tmp_path: Path) -> None:
+def test_no_loop_turn_takes_over_50_ms(tmp_path: Path) -> None:
     """Thread CPU time of each callback, so that a busy machine counts little, in processes of their own."""
     for attempt in range(TRIES):
         (folder := tmp_path / str(attempt)).mkdir()

@@ -51,13 +51,13 @@ print("ASKED", asked)
 """
 
 
-def test_a_player_loads_nothing_that_could_act() -> None:
+def test_replay_imports_no_module_that_could_act() -> None:
     loaded = loaded_by("import core.replay.player, tui.replay.replay_tab, tui.replay.transport_bar")
     assert [name for name in loaded if name.startswith(ACTING)] == []
 
 
 @pytest.mark.parametrize("traced", [pytest.param(True, marks=pytest.mark.strace), False], ids=["strace", "audit"])
-def test_while_a_replay_plays_no_program_starts_and_nothing_is_connected(tmp_path: Path, traced: bool) -> None:
+def test_replay_starts_no_program_and_opens_no_connection(tmp_path: Path, traced: bool) -> None:
     asyncio.run(long_tape(30).keep(tmp_path / "home"))
     log = tmp_path / "calls"
     command = [sys.executable, "-c", WATCHED, str(tmp_path / "home")]

@@ -1,4 +1,4 @@
-"""What is installed is what was locked, and runs nothing that nobody asked for."""
+"""The installed packages are the locked ones, and none runs code unexpectedly."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def requirements(lock: str) -> list[str]:
 
 
 @pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
-def test_every_line_of_the_lock_is_one_version_with_its_hashes(lock: str) -> None:
+def test_every_line_of_the_lock_file_has_a_version_and_hashes(lock: str) -> None:
     lines = requirements(lock)
     assert len(lines) > (50 if lock == LOCK else 20)
     for line in lines:
@@ -51,12 +51,12 @@ def test_every_line_of_the_lock_is_one_version_with_its_hashes(lock: str) -> Non
 
 
 @pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
-def test_the_lock_names_no_place_to_get_things_from(lock: str) -> None:
+def test_lock_file_names_no_index_or_url(lock: str) -> None:
     assert "://" not in lock
     assert not re.search(r"^\s*(-i|-f|--index-url|--extra-index-url|--find-links|--trusted-host)\b", lock, re.MULTILINE)
 
 
-def test_what_builds_the_site_is_locked_apart_and_as_users_have_it() -> None:
+def test_documentation_tools_are_locked_separately() -> None:
     docs, users = locked(LOCKS["docs"]), locked()
     assert "mkdocs-material" in docs
     assert "mkdocs" not in users
@@ -68,7 +68,7 @@ def test_every_direct_dependency_is_locked() -> None:
     assert {re.sub(r"[-_.]+", "-", name).lower() for name in names} <= locked().keys()
 
 
-def test_litellm_is_none_of_the_trojaned_releases_and_has_no_proxy() -> None:
+def test_litellm_is_no_compromised_release_and_has_no_proxy() -> None:
     assert locked()["litellm"] not in TROJANED
     assert distribution("litellm").version not in TROJANED
     assert "litellm[" not in LOCK
@@ -81,7 +81,7 @@ def start_up_files() -> list[Path]:
     return [file for folder in folders for file in Path(folder).glob("*.pth")]
 
 
-def test_nothing_but_setuptools_runs_code_when_python_starts() -> None:
+def test_only_setuptools_runs_code_at_python_start() -> None:
     """The way of the trojaned litellm: a `.pth` file needs no import to run."""
     owners = {
         file.name: dist.metadata["Name"]

@@ -1,4 +1,4 @@
-"""Pictures are told by their first bytes, and what is cut off or made up is told to be none."""
+"""Pictures are recognised by their first bytes, and truncated or invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ PICTURES = {
 
 
 @pytest.mark.parametrize("said", PICTURES)
-def test_a_picture_is_told_with_its_size(said: str) -> None:
+def test_image_type_and_size_are_recognised(said: str) -> None:
     assert described(PICTURES[said]) == said
     for end in range(len(PICTURES[said])):
         assert described(PICTURES[said][:end]) is None
 
 
 @given(st.sampled_from(sorted(PICTURES.values())), st.binary(max_size=64))
-def test_what_follows_a_signature_may_be_anything(head: bytes, rest: bytes) -> None:
+def test_bytes_after_a_signature_are_ignored(head: bytes, rest: bytes) -> None:
     described(head[:4] + rest)
     described(head + rest)
 
 
-def test_the_refusal_of_a_picture_says_what_it_is() -> None:
+def test_unsupported_image_error_describes_the_image() -> None:
     with pytest.raises(BinaryFileError) as refused:
         decode("f.png", PNG)
     assert str(refused.value) == (

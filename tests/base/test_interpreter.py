@@ -12,7 +12,7 @@ from core.interpreter import OWN, leave_out, start_command, workspaces_of
 from tests.program import ROOT
 
 STARTS = re.compile(r"""["']-m["'],\s*["'](?:core|runtime|tui)\b""")
-"""A command that starts a module of ours by its name."""
+"""A command that starts a Handloom module by its name."""
 
 
 @pytest.fixture
@@ -30,14 +30,14 @@ def given(folders: list[Path], monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return names
 
 
-def test_a_command_line_names_its_workspaces() -> None:
+def test_workspaces_are_found_in_the_command_line() -> None:
     assert workspaces_of(["handloom"]) == ["."]
     assert workspaces_of(["handloom", "run", "x", "--workspace", "a", "--work=b"]) == [".", "a", "b"]
     assert workspaces_of(["handloom-server", "--working-dir=c", "--key-file", "d"]) == [".", "c"]
     assert workspaces_of(["handloom", "--workspace"]) == [".", ""]
 
 
-def test_folders_inside_and_around_a_workspace_are_left_out_and_others_stay(
+def test_folders_inside_or_around_a_workspace_are_removed_from_the_path(
     searched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace, other = tmp_path / "above" / "workspace", tmp_path / "workspace-of-another"
@@ -51,7 +51,7 @@ def test_folders_inside_and_around_a_workspace_are_left_out_and_others_stay(
     assert searched == [str(other), str(tmp_path / "nowhere"), *before]
 
 
-def test_what_is_left_out_is_told_to_the_processes_that_are_started(
+def test_removed_folders_are_passed_to_child_processes(
     searched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "workspace").mkdir()
@@ -62,7 +62,7 @@ def test_what_is_left_out_is_told_to_the_processes_that_are_started(
     assert rest == ["-P", f"{OWN}/core/interpreter.py", str(tmp_path / "workspace"), "core.llm.model_host", "x"]
 
 
-def test_folders_of_installed_packages_and_our_own_stay(
+def test_installed_packages_and_own_folders_stay_on_the_path(
     searched: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workspace often holds the environment that Handloom is installed in, and PYTHONPATH may name that, too."""
@@ -72,7 +72,7 @@ def test_folders_of_installed_packages_and_our_own_stay(
     assert [folder for folder in searched if folder in wanted] == wanted
 
 
-def test_no_other_command_starts_a_module_of_ours() -> None:
+def test_no_other_code_starts_a_handloom_module() -> None:
     """What runs in an image is started there with `-I`."""
     found = {
         path.relative_to(ROOT).as_posix()

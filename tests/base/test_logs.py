@@ -1,4 +1,4 @@
-"""The log cannot be forged by what it tells of, and is the owner's alone."""
+"""Log entries cannot be forged by their content, and only the owner can read the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _root_logger_as_before() -> Iterator[None]:
 
 
 def written(home: Path) -> Path:
-    """The log's file, once all that was said is in it."""
+    """The log file, after everything has been written."""
     for handler in logging.getLogger().handlers:
         handler.close()
     return home / "logs" / "handloom.log"
@@ -50,7 +50,7 @@ def test_every_record_is_one_line(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_an_exception_is_told_with_its_trace(tmp_path: Path) -> None:
+def test_exception_is_logged_with_its_traceback(tmp_path: Path) -> None:
     log_to(tmp_path)
     try:
         raise ValueError("no good")
@@ -60,7 +60,7 @@ def test_an_exception_is_told_with_its_trace(tmp_path: Path) -> None:
     assert "ValueError: no good" in line["trace"]
 
 
-def test_no_line_holds_what_is_to_be_redacted(tmp_path: Path) -> None:
+def test_secrets_are_redacted_in_every_line(tmp_path: Path) -> None:
     known, unknown = "canary-value", FOUND[".env"]
     log_to(tmp_path, lambda line: without_secrets(line, Redactor([known])))
     try:
@@ -83,7 +83,7 @@ async def test_slow_writing_does_not_block_the_event_loop(tmp_path: Path, monkey
     may_write.set()
 
 
-def test_the_last_lines_of_a_process_are_written(tmp_path: Path) -> None:
+def test_last_lines_are_written_when_the_process_ends(tmp_path: Path) -> None:
     program = "import logging, pathlib, sys; from core.logs import log_to; log_to(pathlib.Path(sys.argv[1]));"
     program += "[logging.warning('line %d', n) for n in range(1000)]"
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, timeout=60)

@@ -44,7 +44,7 @@ def test_only_regular_files_are_read(tmp_path: Path, make: Callable[[Path], None
         read_bytes(tmp_path / "f")
 
 
-def test_a_file_is_read_up_to_its_bound_and_a_link_only_where_it_may_be_one(tmp_path: Path) -> None:
+def test_file_is_read_up_to_its_limit_and_links_only_if_allowed(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(b"one\r\ntwo")
     (tmp_path / "link").symlink_to("f")
     assert read_text(tmp_path / "link") == "one\ntwo"
@@ -55,7 +55,7 @@ def test_a_file_is_read_up_to_its_bound_and_a_link_only_where_it_may_be_one(tmp_
         read_bytes(tmp_path / "link", follow=False)
 
 
-def test_the_settings_and_the_secrets_say_what_is_wrong(tmp_path: Path) -> None:
+def test_settings_and_secrets_report_files_that_are_not_regular(tmp_path: Path) -> None:
     fifo(tmp_path / "config.toml")
     fifo(tmp_path / "secrets.json")
     with pytest.raises(ConfigurationError, match="not a regular file"):

@@ -1,4 +1,4 @@
-"""Statistics are a fold of the log: known figures of known logs, on every prefix, whatever the clocks do."""
+"""Statistics are a fold of the log: known figures for known logs, on every prefix, with any clock."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Log:
-    """A log told event by event; each says how many seconds after the first one it came."""
+    """A log built event by event, with times in seconds after the first one."""
 
     def __init__(self) -> None:
         self.events: list[Envelope] = []
@@ -62,7 +62,7 @@ class Log:
 
 
 def statistics_of(log: Iterable[Envelope]) -> Statistics:
-    """Those of a log that is counted from its first event on."""
+    """The statistics of a log, counted from its first event."""
     tally = Tally()
     for envelope in log:
         tally.add(envelope)
@@ -99,7 +99,7 @@ def worked() -> Log:
     return log
 
 
-def test_a_log_has_the_expected_figures() -> None:
+def test_log_has_the_expected_figures() -> None:
     assert worked().statistics == Statistics(
         events=10,
         user_messages=1,
@@ -117,12 +117,12 @@ def test_a_log_has_the_expected_figures() -> None:
     )
 
 
-def test_an_empty_log_has_no_figures() -> None:
+def test_empty_log_has_no_figures() -> None:
     assert statistics_of([]) == Statistics()
     assert Durations.of([]) == Durations(0, 0.0, None, None, None)
 
 
-def test_the_95th_percentile_is_the_nearest_rank() -> None:
+def test_percentile_95_is_the_nearest_rank() -> None:
     assert Durations.of([float(n) for n in range(100, 0, -1)]) == Durations(100, 5050.0, 50.5, 95.0, 100.0)
 
 
@@ -130,7 +130,7 @@ def test_the_95th_percentile_is_the_nearest_rank() -> None:
 
 
 def answers(*metrics: LLMMetrics | None) -> Statistics:
-    """The statistics of a conversation in which each answer says this much of what was spent until then."""
+    """The statistics of a conversation whose answers report these accumulated costs."""
     log = Log()
     for sums in metrics:
         asked = log.add(0, MessageAction(content="go"), USER)
@@ -138,11 +138,11 @@ def answers(*metrics: LLMMetrics | None) -> Statistics:
     return log.statistics
 
 
-def test_the_price_of_a_call_is_the_difference_of_the_sums() -> None:
+def test_cost_of_a_call_is_the_difference_of_the_sums() -> None:
     assert answers(spent(0.25, 10, 1), spent(0.75, 30, 2)).calls == Calls(2, 0.75, 0, 30, 2)
 
 
-def test_an_unknown_price_is_counted_and_never_0() -> None:
+def test_unknown_cost_is_counted_and_never_0() -> None:
     known_then_not = answers(spent(0.25, 10, 1), spent(None, 20, 2), spent(None, 30, 3)).calls
     assert (known_then_not.count, known_then_not.cost, known_then_not.unpriced) == (3, 0.25, 2)
     assert known_then_not.prompt_tokens == 30
@@ -150,21 +150,21 @@ def test_an_unknown_price_is_counted_and_never_0() -> None:
     assert answers(spent(0.0, 10, 1)).calls.cost == 0.0
 
 
-def test_an_answer_that_says_nothing_of_its_price_is_a_call_of_unknown_price() -> None:
+def test_answer_without_cost_has_an_unknown_cost() -> None:
     assert answers(None).calls == Calls(1, None, 1)
     assert answers(None).calls_by_model == {"": Calls(1, None, 1)}
 
 
-def test_two_calls_that_cost_nothing_and_say_the_same_are_two() -> None:
+def test_equal_calls_without_cost_are_counted_separately() -> None:
     assert answers(spent(0.0, 0, 0), spent(0.0, 0, 0)).calls.count == 2
 
 
-def test_sums_that_begin_anew_are_the_calls_own() -> None:
+def test_sums_that_restart_belong_to_the_call() -> None:
     assert answers(spent(0.5, 100, 10), spent(0.25, 20, 5)).calls == Calls(2, 0.75, 0, 120, 15)
     assert answers(spent(None, 100, 10), spent(None, 20, 5)).calls.prompt_tokens == 120
 
 
-def test_the_answers_of_a_trajectory_without_causes_are_told_apart_by_their_ids() -> None:
+def test_answers_without_causes_are_distinguished_by_their_ids() -> None:
     log = Log()
     for response, call in (("one", "a"), ("one", "b"), ("two", "c")):
         metadata = ToolCallMetadata(function_name="x", tool_call_id=call, model_response={"id": response})
@@ -176,7 +176,7 @@ def test_the_answers_of_a_trajectory_without_causes_are_told_apart_by_their_ids(
     assert log.statistics.calls.cost == 0.75
 
 
-def test_words_of_the_model_that_make_no_action_are_an_answer_and_a_failed_action_is_none() -> None:
+def test_answer_without_action_counts_but_failed_action_does_not() -> None:
     log = Log()
     asked = log.add(0, MessageAction(content="go"), USER)
     log.add(1, ErrorObservation(content="no such tool", llm_metrics=spent(0.5, 1, 1)), cause=asked)
@@ -200,7 +200,7 @@ def test_waiting_for_approval_is_not_working_time() -> None:
     assert durations(log) == Actions(1, 0, 0, Durations(1, 2.0, 2.0, 2.0, 2.0))
 
 
-def test_a_pause_is_not_working_time() -> None:
+def test_pause_is_not_working_time() -> None:
     log = Log()
     first, second = log.add(0, run()), log.add(0, run())
     log.add(1, AgentStateChangedObservation(agent_state=AgentState.PAUSED), ENVIRONMENT)
@@ -210,7 +210,7 @@ def test_a_pause_is_not_working_time() -> None:
     assert durations(log).durations == Durations(2, 3.0, 1.5, 2.0, 2.0)
 
 
-def test_an_action_that_was_never_carried_out_has_no_duration_and_did_not_fail() -> None:
+def test_action_that_never_ran_has_no_duration_and_did_not_fail() -> None:
     log = Log()
     first, second, third = (log.add(0, run(held=held)) for held in (False, True, False))
     log.add(5, ran(exit_code=130), cause=first)
@@ -219,7 +219,7 @@ def test_an_action_that_was_never_carried_out_has_no_duration_and_did_not_fail()
     assert durations(log) == Actions(3, 1, 2, Durations(1, 5.0, 5.0, 5.0, 5.0))
 
 
-def test_delegates_work_beside_each_other_and_each_counts() -> None:
+def test_parallel_delegates_are_counted_separately() -> None:
     log = Log()
     first, second = (log.add(0, AgentDelegateAction(agent="CodeActAgent")) for _ in range(2))
     log.add(4, AgentDelegateObservation(content="x"), cause=first)
@@ -228,7 +228,7 @@ def test_delegates_work_beside_each_other_and_each_counts() -> None:
     assert log.statistics.worked_s == 10.0
 
 
-def test_a_runtime_that_answers_twice_or_late_or_for_nobody_counts_once() -> None:
+def test_duplicate_late_or_stray_observations_count_once() -> None:
     log = Log()
     action = log.add(0, run())
     log.add(1, ran(), cause=action)
@@ -237,13 +237,13 @@ def test_a_runtime_that_answers_twice_or_late_or_for_nobody_counts_once() -> Non
     assert durations(log) == Actions(1, 0, 0, Durations(1, 1.0, 1.0, 1.0, 1.0))
 
 
-def test_a_command_that_still_runs_has_not_failed() -> None:
+def test_running_command_has_not_failed() -> None:
     log = Log()
     log.add(10, ran(exit_code=-1), cause=log.add(0, run()))
     assert durations(log).failed == 0
 
 
-def test_a_clock_that_jumps_back_adds_no_time() -> None:
+def test_clock_set_back_adds_no_time() -> None:
     log = Log()
     asked = log.add(100, MessageAction(content="go"), USER)
     action = log.add(50, run(spent(0.0, 1, 1)), cause=asked)
@@ -257,7 +257,7 @@ def test_a_clock_that_jumps_back_adds_no_time() -> None:
 # -- any log ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_prefix_folds_and_no_count_ever_goes_down() -> None:
+def test_counts_never_decrease_while_events_are_folded() -> None:
     log, tally, before = worked(), Tally(), Statistics()
     for length, envelope in enumerate(log.events, 1):
         tally.add(envelope)
@@ -288,7 +288,7 @@ SOME_EVENTS: list[Event] = [
 ]
 
 
-def test_no_order_of_events_breaks_the_fold(seed: int) -> None:
+def test_any_order_of_events_gives_consistent_figures(seed: int) -> None:
     """Half stories, causes that are not there, clocks that jump: there are figures all the same, and they add up."""
     rng = random.Random(seed)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Events appended one after the other, each awaited: what one trip to the disk costs through the whole stream."""
+"""Events appended one after the other, each awaited: the cost of one disk write through the whole stream."""
 
 from __future__ import annotations
 

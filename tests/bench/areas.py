@@ -1,4 +1,4 @@
-"""The registry: which modules measure, and how one of them is asked."""
+"""The registry of the modules that measure, and how one is called."""
 
 from __future__ import annotations
 

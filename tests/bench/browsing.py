@@ -126,7 +126,7 @@ def _program(playwright: Any) -> str:
 
 
 def _resident_mib(runtime: LocalRuntime) -> float:
-    """Of the worker, the driver and all of Chromium, added up: what they share is counted more than once."""
+    """Memory of the worker, the driver and Chromium, added up; shared memory is counted more than once."""
     assert runtime.server_pid is not None
     total = 0
     for pid in descendants(runtime.server_pid):

@@ -28,7 +28,7 @@ from tests.runtime.isolation.confined import own
 STARTS = sized(7, 1)
 PAUSES = sized(15, 2)
 SETTLES_S = 0.1
-"""Between a pause and its end: the engine refuses one that comes at once."""
+"""Time between pausing and resuming; the engine refuses an immediate resume."""
 
 
 def measure() -> list[Figure]:
@@ -85,7 +85,7 @@ async def _answers(runtime: DockerRuntime) -> None:
 
 
 async def _pauses(fleet: WarmPool, workspace: Path) -> tuple[list[float], list[float], list[float], list[float]]:
-    """Ours to pause, ours to resume; the engine's own."""
+    """Pause and resume by Handloom, and by the engine alone."""
     runtime = DockerRuntime(fleet, workspace)
     await runtime.start()
     assert runtime.container_name is not None

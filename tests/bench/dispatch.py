@@ -18,7 +18,7 @@ EVENTS = sized(500, 20)
 
 
 class TimedStore(EventStore):
-    """Notes when it hands over what is durable."""
+    """Records the time when durable events are delivered."""
 
     delivered_at = 0.0
 

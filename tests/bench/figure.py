@@ -59,11 +59,11 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """Ours by the limit's, medians."""
+        """The median of Handloom's figure divided by that of the limit."""
         return self.median / self.limit.median if self.limit else None
 
     def value(self, of: Statistic) -> float:
-        """What a target bounds."""
+        """What a target limits."""
         match of:
             case "median":
                 return self.median

@@ -11,7 +11,7 @@ from tests.bench.size import sized
 
 ROUNDS = sized(11, 1)
 START_SCREEN_DRAWN = b"Choose a model"
-"""By then the store is open and the models are known: what is typed now is heard."""
+"""The store is open and the models are loaded by then, so typed keys are handled."""
 
 
 def measure() -> list[Figure]:

@@ -25,7 +25,7 @@ ROUNDS, IN_A_ROW = sized(20, 2), sized(10, 2)
 STARTS = sized(7, 1)
 CELLS_UNDER_LOAD = sized(1000, 10)
 LOADS = 2
-"""Processes that do nothing but count, as many as the machine that this is measured on has processors."""
+"""Processes that only count, one for each processor."""
 
 
 def measure() -> list[Figure]:
@@ -98,7 +98,7 @@ async def _replacements(place: Path) -> Figure:
 
 
 async def _under_load(place: Path) -> Figure:
-    """Cells whose output is not what they printed, in per mille."""
+    """Cells with incomplete output, in per mille."""
     plugin, lost = _plugin(place, "load"), 0
     await plugin.start()
     try:

@@ -16,7 +16,7 @@ from tests.doubles import FINISH, bash, write_script
 
 KEYS, SEED = sized(100, 5), 2
 FIRST_GLYPH = 0x2801
-"""Braille: on no screen of ours. Each key is another one, since what was sent is shown."""
+"""Braille characters, which no screen draws. Each key is a different one, because sent text stays visible."""
 GAPS_S = (0.02, 0.05)
 """Between two keys of a fast typist."""
 QUIET_S = 0.5
@@ -52,7 +52,7 @@ def measure() -> list[Figure]:
 
 
 def _workspace(place: Path) -> tuple[list[str], dict[str, str]]:
-    """A new conversation; whatever is said first lets the flood begin."""
+    """A new conversation, in which the first message starts the flood."""
     model = write_script(place, [{"tool_calls": [bash(FLOOD)]}, FINISH])
     environ = {"HANDLOOM_HOME": str(place / "home"), "HANDLOOM__AGENT__CONFIRM": "never"}
     return [*WORKSPACE, "--workspace", str(place), "--model", model], environ

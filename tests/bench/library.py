@@ -87,7 +87,7 @@ async def _timed(name: str, bound: float, ask: Callable[[], Coroutine[Any, Any, 
 
 
 async def _look(reader: EventReader) -> None:
-    """What a screen at a random event needs."""
+    """Everything that a screen shows at a random event."""
     at = random.randrange(LONG_EVENTS)
     assert await reader.read("long", before=at + 1, newest=True, limit=100)
     await reader.recorded("long", after=max(0, at - 20), before=at + 1)
@@ -119,7 +119,7 @@ def _fill(home: Path) -> float:
 
 
 def _events(chance: random.Random, number: int, count: int) -> Iterator[tuple[tuple[Any, ...], int]]:
-    """Commands and what they printed, a message here and there: half of the bodies have some hundred bytes."""
+    """Commands and their output, with some messages; half of the bodies have a few hundred bytes."""
     for id in range(count):
         at = (BEGIN + timedelta(minutes=number, seconds=id)).isoformat()
         if id % 50 == 0:

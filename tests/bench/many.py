@@ -1,7 +1,7 @@
-"""Many conversations at once: 64 whose model takes 0.1 s a call, ten thoughts each, beside one that has it all alone.
+"""Many conversations at once: 64 whose model takes 0.1 s a call, ten thoughts each, compared with a single one.
 
-A thought needs no sandbox, so the runtime is a few lines in this process: what is measured is ours. The one alone runs
-first, so that what every process loads once is counted for nobody.
+A thought needs no sandbox, so the runtime is a few lines in this process, and only Handloom is measured. The single
+conversation runs first, so that lazy imports are not counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Thoughts(Unconfined):
         """There is nothing to start."""
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
-        """A thought has been had as soon as it is written down."""
+        """A thought is finished when it is stored."""
         assert isinstance(action, AgentThinkAction)
         return AgentThinkObservation(content="Your thought has been logged.")
 

@@ -1,8 +1,8 @@
-"""What Handloom adds to a call of a model: through the model host and litellm, beside bare httpx to the same server.
+"""The overhead of Handloom for a model call, through the model host and litellm, compared with plain httpx.
 
-The server is a process of its own on this machine and answers at once, with a short text. Calls of both kinds take
-turns, so that both meet the same machine. litellm alone is called last, in this process, as its documentation says:
-what a call takes beyond that is ours, and less than nothing where the model host leaves out what litellm does.
+The server is a separate process on this machine that answers immediately with a short text. Calls of both kinds
+alternate, so that they have the same conditions. litellm alone is called last, in this process, as its documentation
+says: the difference is Handloom's overhead, which is negative where the model host skips work of litellm.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tests.openai_server import KEY
 
 CALLS, WARM, LONG_CALLS = sized(200, 3), sized(20, 1), sized(40, 2)
 ADDED_MS = 8.0
-"""What we allow ourselves on top of what the network and the server need."""
+"""The overhead that is acceptable on top of network and server."""
 FIRST_MS = 100.0
 """For the first call, once the model host has been up for as long as it takes to write a message."""
 WRITING_S = 2.0
@@ -53,7 +53,7 @@ async def _measure() -> list[Figure]:
     try:
         async with httpx.AsyncClient() as client:
             await host.ping()
-            await asyncio.sleep(WRITING_S)  # the user's, not a wait for anything of ours
+            await asyncio.sleep(WRITING_S)  # of the user, not a wait for Handloom
             first = await _ours(llm, request)
             bare, ours, alone = [], [], []
             for _ in range(CALLS + WARM):

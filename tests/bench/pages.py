@@ -34,7 +34,7 @@ async def _measure() -> list[Figure]:
 
 
 def _bytes(folder: Path) -> int:
-    """What the database takes on the disk, once it is closed."""
+    """The size of the closed database on disk."""
     return (folder / "handloom.db").stat().st_size
 
 

@@ -44,7 +44,7 @@ async def opened(home: Path, store: EventStore | None = None) -> AsyncIterator[E
 
 @asynccontextmanager
 async def bare_database(path: Path) -> AsyncIterator[aiosqlite.Connection]:
-    """A database with nothing but a table of texts, as durable as ours."""
+    """A plain SQLite table of texts, with the same durability as the store."""
     async with aiosqlite.connect(path, isolation_level=None) as connection:
         for statement in (*BARE_PRAGMAS, BARE_TABLE):
             await connection.execute(statement)
@@ -70,5 +70,5 @@ def drafts(count: int) -> list[Draft]:
 
 
 def milliseconds_since(started_at: float) -> float:
-    """Of wall time; `started_at` is of `perf_counter`."""
+    """Wall time; `started_at` is a value of `perf_counter`."""
     return (perf_counter() - started_at) * 1000

@@ -28,7 +28,7 @@ HELLO = ("-m", "tests.bench.hello")
 HELLO_DRAWN = hello.MARKER.encode()
 WORKSPACE = ("-m", "tui")
 WORKSPACE_DRAWN = b"or type / for commands"
-"""Of the prompt's placeholder, whose first letter may stand under the cursor."""
+"""Part of the prompt's placeholder, whose first letter may be under the cursor."""
 
 
 class Program:
@@ -68,7 +68,7 @@ class Program:
             pass
 
     def watch(self, seconds: float) -> None:
-        """Take what is drawn for so long."""
+        """Read output for `seconds`."""
         ends_at = perf_counter() + seconds
         while (left := ends_at - perf_counter()) > 0:
             self.read(left)
@@ -79,7 +79,7 @@ class Program:
         os.write(self._fd, text.encode())
 
     def read(self, timeout_s: float) -> bytes:
-        """What is drawn next; nothing where that takes longer. What asks is answered, as a terminal does."""
+        """Read the next output; empty after the timeout. Queries are answered like in a terminal."""
         if not select.select([self._fd], [], [], timeout_s)[0]:
             return b""
         data = os.read(self._fd, 1 << 17)

@@ -53,7 +53,7 @@ def _number(value: float) -> str:
 
 
 def document(figures: Mapping[str, Sequence[Figure]]) -> str:
-    """All figures by their areas, with what they were measured on, as JSON."""
+    """All figures by area, with a description of the machine, as JSON."""
     areas = {area: [_figure(figure) for figure in found] for area, found in figures.items()}
     return json.dumps({"run": _run(), "areas": areas}, indent=1, ensure_ascii=False)
 

@@ -91,7 +91,7 @@ def _on_the_screen(place: Path) -> list[Figure]:
 
 
 async def _write(home: Path, name: str, workspace: str, model: str, events: int) -> None:
-    """Commands and what they printed, one after the other."""
+    """Commands and their output, one after the other."""
     async with EventStore(home) as store:
         lease = await store.create_conversation(name, title=name, workspace=workspace, model=model)
         for first in range(0, events, EVENTS_AT_ONCE):
@@ -99,7 +99,7 @@ async def _write(home: Path, name: str, workspace: str, model: str, events: int)
 
 
 def _steps(first: int, end: int) -> Iterator[Draft]:
-    """Actions, each caused by the observation before it, and what came of them."""
+    """Actions, each caused by the previous observation, and their observations."""
     for event_id in range(first, end, 2):
         command = f"make step-{event_id}"
         cause = event_id - 1 if event_id else None

@@ -37,7 +37,7 @@ class BareShell:
         os.close(self._fd)
 
     def run(self, command: str) -> bytes:
-        """What one line of shell prints."""
+        """The output of one shell command."""
         os.write(self._fd, command.encode() + b"\n")
         return self._read_to_prompt()
 

@@ -36,10 +36,10 @@ QUIET_S = 1.0
 GAPS_S = (0.02, 0.05)
 """Between two keys of a fast typist."""
 FIRST_GLYPH, SEED = 0x1401, 3
-"""Canadian syllabics: on no screen of ours, where Braille turns while the agent works."""
+"""Canadian syllabics, which no screen draws; Braille is used by the spinner."""
 BEGINS_FRAME = b"\x1b[?2026h"
 FRAME_BYTES = 1000
-"""A frame with another screenful of the flood is larger; what a key draws is smaller."""
+"""A frame with a new screenful of the flood is larger; a frame for a key is smaller."""
 WITHOUT_LIBGHOSTTY = {"PYGHOSTTY_LIB": "/nowhere"}
 
 
@@ -83,15 +83,15 @@ class _Flood:
         self._environ = {"HANDLOOM_HOME": str(place / "home"), "HANDLOOM__AGENT__CONFIRM": "never", **environ}
         self._arguments = [*WORKSPACE, "--workspace", str(place), "--model", model]
         self.rate = 0.0
-        """Megabytes a second, from the first line on the screen to what is printed behind the last."""
+        """Megabytes per second, from the first line on the screen to the text after the last."""
         self.frames_each_second: list[float] = []
         self.processor_s = 0.0
-        """Of the screen, the sandbox's server and `cat` together: what a flood costs however busy the machine is."""
+        """Processor time of the screen, the sandbox's server and `cat` for a flood, whatever else the machine does."""
         self.keys_ms: list[float] = []
         self.at_rest_ms: list[float] = []
 
     def run(self, *, typing: bool) -> None:
-        """Flood it. Each key is a glyph that stands nowhere, since what was sent is shown."""
+        """Flood the terminal. Each key is an unused character, because sent text stays visible."""
         with Program(self._arguments, self._environ) as program:
             program.drawn(WORKSPACE_DRAWN)
             program.quiet(QUIET_S)

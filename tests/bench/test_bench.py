@@ -19,13 +19,13 @@ MARKS = {
     "containers": (pytest.mark.docker,),
     **dict.fromkeys(("first_frame", "keys", "resume", "terminal"), (pytest.mark.alone,)),
 }
-"""What areas need, and those that draw a flooded screen: beside other tests that would take minutes."""
+"""Requirements of areas. Those that draw a flooded screen run alone: beside other tests they would take minutes."""
 WITHIN_S = 400
 
 
 @pytest.mark.timeout(WITHIN_S + 20)
 @pytest.mark.parametrize("area", [pytest.param(area, marks=MARKS.get(area, ())) for area in AREAS])
-def test_an_area_measures(tmp_path: Path, area: str) -> None:
+def test_every_area_can_be_measured(tmp_path: Path, area: str) -> None:
     figures = tmp_path / "figures.json"
     done = subprocess.run(
         [sys.executable, "-m", "tests.bench", "--small", area],
@@ -38,6 +38,6 @@ def test_an_area_measures(tmp_path: Path, area: str) -> None:
     assert all(figure["samples"] for figure in measured)
 
 
-def test_counts_are_full_unless_small_ones_are_asked_for() -> None:
+def test_counts_are_full_by_default() -> None:
     assert SMALL not in os.environ
     assert sized(100, 2) == 100

@@ -52,7 +52,7 @@ STREAMS = {
     "table": "| a | b |\n|---|---|\n" + "| 1 | 2 |\n" * 50,
     "code": "def f(x):\n    return x + 1  # one more\n",
 }
-"""What a streamed answer of 100 kB repeats."""
+"""The repeated text of a streamed answer of 100 kB."""
 FEW, MANY = 100, sized(100_000, 1_000)
 
 
@@ -113,7 +113,7 @@ class Watch:
         """Jumps to places never seen, and steps of three rows."""
         view, total = self.view, self.view.virtual_size.height
         jumps, still = self._time(*(partial(view.go_to_row, row) for row in range(0, total, max(1, total // 60))))
-        start = total - view.size.height  # the same messages, however many stand before them
+        start = total - view.size.height  # the same messages after any number of earlier ones
         steps, limit = self._time(*(partial(view.go_to_row, start - 3 * step) for step in range(1, 100)))
         view.action_go("end")
         return [

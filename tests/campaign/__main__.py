@@ -1,9 +1,9 @@
-"""Run the campaign in full, and publish what came of it.
+"""Run the full campaign and publish the results.
 
     python -m tests.campaign [--seed N] [--only PART ...]
 
-Writes docs/campaign.json and docs/campaign.md; where only some parts are run, the others stay as they were, each with
-the commit that it was run on. Ends with 1 where anything failed.
+Writes docs/campaign.json and docs/campaign.md. With `--only`, the other parts keep their results, each with the commit
+of its run. Exits with 1 if anything failed.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def as_markdown(on: str, results: Sequence[Result]) -> str:
 
 
 def kept() -> dict[str, Result]:
-    """What was published last, by part."""
+    """The last published results, by part."""
     published = json.loads(JSON_FILE.read_text("utf-8"))
     fields = {field.name for field in dataclasses.fields(Result)}
     return {
@@ -175,7 +175,7 @@ def commit() -> str:
 
 
 def main() -> int:
-    """Run the parts that were asked for; 1 where anything failed."""
+    """Run the requested parts. Returns 1 if anything failed."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description="Run the campaign in full.")
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))
     parser.add_argument("--only", nargs="+", choices=list(PARTS), default=[], metavar="PART")

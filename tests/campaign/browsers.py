@@ -1,7 +1,7 @@
-"""Browsers that are killed, whole or in part, at random points of a step and between steps, through a real server.
+"""Kill processes of the browser at random points of a step and between steps, through a real server.
 
-One server stands for CHUNK trials. Each trial is a step and a SIGKILL to one of the processes below the server; the
-step gives its one observation, the next step has to work, and after the server's end no process may be left.
+One server is used for CHUNK trials. Each trial is a step and a SIGKILL to one process below the server. The step must
+give one observation, the next step must work, and after the server's end no process may be left.
 """
 
 from __future__ import annotations

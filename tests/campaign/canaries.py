@@ -1,7 +1,6 @@
-"""Canary sweeps: a secret in each of sixty-five places, everything that Handloom does, then the search of every byte.
+"""Canary sweeps: a secret in each of sixty-five places, every function of Handloom, then a search of every byte.
 
-Each sweep has the commands in another order, so that what is found by its looks, or lent for the first time, comes
-before or after everything else.
+Each sweep runs the commands in another order, so that secrets are detected or passed to commands at different times.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Checkpoints of a workspace: their taker killed (-9) at random moments and moves, and links swapped in under it.
+"""Checkpoints of a workspace: kill (-9) the process that takes them at random moments, and swap in links.
 
-After a kill, each file is as it was in the one checkpoint or the other, the store can be read, and both checkpoints can
-be restored whole. Whatever links are swapped in, nothing of the outside is kept or changed.
+After a kill, each file is as in one checkpoint or the other, the store can be read, and both checkpoints can be
+restored completely. Whatever links are swapped in, nothing outside the workspace is stored or changed.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def swaps(trials: int, seed: int) -> Result:
 
 
 def kill_trial(seed: int) -> Facts:
-    """One taker that restores the one and the other for ever, until it is killed."""
+    """A process that restores the two checkpoints in turn until it is killed."""
     chance, facts = random.Random(seed), Facts()
     with tempfile.TemporaryDirectory(prefix="handloom-checkpoints-") as name:
         base = Path(name)

@@ -1,10 +1,10 @@
-"""Faults that befall running containers at random moments, through a real conversation.
+"""Faults of running containers at random moments, through a real conversation.
 
-One conversation stands for CHUNK faults. Each is a command of the user's, and at a random moment of it, or just before
-it, something that happens to its container, its server, its socket or the engine. The command has its one observation
-in the log within ANSWERED_S; once the fault is over, the next command works; at the end there is neither container nor
-spare one, and the log has no gap. The engine goes away by a gate before it: what runs in containers stays, as it does
-with an engine that keeps them alive while it is restarted.
+One conversation is used for CHUNK faults. Each trial is a command of the user and, during it or just before it, a fault
+of its container, its server, its socket or the engine. The command must have one observation in the log within
+ANSWERED_S; after the fault the next command must work; at the end there may be no container, no spare one and no gap in
+the log. The engine is cut off by a relay in front of it, so containers keep running, as with an engine that keeps them
+alive while it restarts.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ async def _fault(session: AgentSession, gate: Gate, rng: random.Random, case: st
     facts.counts["told to the command that ran"] += not _went_well(observation)
     facts.peak("seconds until the command had its observation", taken)
     begun_at = time.monotonic()
-    for _ in range(3):  # a fault that came after the command's end is told to the next one
+    for _ in range(3):  # a fault after the command's end is reported by the next command
         observation = await _answered(session, "echo begun; echo ended")
         if _went_well(observation):
             break

@@ -1,10 +1,10 @@
-"""One of several processes that want the same conversation.
+"""One of several processes that contend for the same conversation.
 
     python -m tests.campaign.contender HOME SEED
 
-Says `ready`, tries to own the conversation, says `own TOKEN`, appends, and says `ack TOKEN ID` of each event after the
-fact. Sometimes it gives the conversation free, says `free TOKEN` and tries again; otherwise it goes on until it is
-killed. What must not happen is said as `broken MESSAGE`.
+Prints `ready`, tries to own the conversation, prints `own TOKEN`, appends, and prints `ack TOKEN ID` for each stored
+event. Sometimes it releases the conversation, prints `free TOKEN` and tries again; otherwise it continues until it is
+killed. It prints `broken MESSAGE` if an invariant does not hold.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ async def contend(store: EventStore, chance: random.Random) -> None:
         try:
             lease = await store.acquire(CONVERSATION)
         except StoreBusyError:
-            await asyncio.sleep(chance.uniform(0.001, PAUSE_S))  # nobody is told when a lease becomes free
+            await asyncio.sleep(chance.uniform(0.001, PAUSE_S))  # no process is notified when a lease becomes free
             continue
         say(f"own {lease.token}")
         while chance.random() > 0.02:

@@ -69,7 +69,7 @@ def calls(edits: int, in_place: bool) -> Counter[str]:
 
 
 def traced(folder: Path, edits: int, in_place: bool, *options: str) -> str:
-    """Run the program under strace from its last edit on; what it said."""
+    """Run the program under strace from its last edit on. Returns its output."""
     file = folder / "f"
     file.write_text(version(0))
     file.chmod(MODE)
@@ -93,7 +93,7 @@ def traced(folder: Path, edits: int, in_place: bool, *options: str) -> str:
 
 
 def trial(point: Point) -> Facts:
-    """One edit that is killed, and what is found afterwards."""
+    """One killed edit, and the checks afterwards."""
     with tempfile.TemporaryDirectory(prefix="handloom-edits-") as name:
         folder = Path(name).resolve()
         inject = f"inject={point.call}:signal=KILL:when={point.k}"

@@ -1,9 +1,9 @@
-"""A model that never comes to an end: what it answers streams over real HTTP, and it always has something more to do.
+"""An endless model: it streams answers over real HTTP and always has more work.
 
     python -m tests.campaign.endless [--seed N]
 
-Prints its address, and answers until its standard input ends. An answer is prose, with commands that print a few lines
-or some thousand, thoughts, files that are written and read; after a few of them it has finished what was asked.
+Prints its address, and answers until its standard input ends. An answer has prose, commands that print a few or some
+thousand lines, thoughts, and files that are written and read; after several answers it finishes the task.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def prose(chance: random.Random) -> str:
 
 
 def calls(chance: random.Random) -> list[tuple[str, str]]:
-    """What is to be done next, as names and arguments."""
+    """The next actions, as names and arguments."""
     number = chance.randrange(10**6)
     path = f"note-{number % 20}.txt"
     command = chance.choice(

@@ -1,16 +1,16 @@
-"""A day of work in little: the workspace works for as long as it is told, and what it holds is watched.
+"""Endurance: the workspace works for a number of minutes, and its resources are measured.
 
-    python -m tests.campaign --only endurance       (MINUTES=60, or what HANDLOOM_ENDURANCE_MINUTES says)
-    python -m tests.campaign.endurance --minutes 20 (tells each sample, and publishes nothing)
+    python -m tests.campaign --only endurance       (MINUTES=60, or HANDLOOM_ENDURANCE_MINUTES)
+    python -m tests.campaign.endurance --minutes 20 (prints each sample, and publishes nothing)
 
-The real program on a PTY, a model that never ends over real HTTP, a real sandbox. A user who never rests says things in
-several tabs, opens and closes tabs, filters the event log, searches, looks at lists, has the window another size.
-About once a minute everything comes to rest in one tab, and a sample is taken: resident memory, objects, asyncio tasks,
-threads, open files, child processes, the bytes of the write-ahead log.
+The real program on a PTY, an endless model over real HTTP, a real sandbox. A simulated user sends messages in several
+tabs, opens and closes tabs, filters the event log, searches, opens lists, and resizes the window. About once a minute
+everything comes to rest in one tab, and a sample is taken: resident memory, objects, asyncio tasks, threads, open
+files, child processes, the size of the write-ahead log.
 
-Memory is judged by its trend after the warm-up (`trend`): what is loaded once and caches that fill up are no leak. Of
-what has to be the same whenever the workspace rests, the least of the last samples is compared with the most of the
-first ones after the warm-up.
+Memory is judged by its trend after the warm-up (`trend`), because lazy imports and caches that fill up are no leak. For
+counts that must be equal at every rest, the minimum of the last samples is compared with the maximum of the first ones
+after the warm-up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PROMISE = "hours of work take no more memory, tasks, threads, open files and pro
 MINUTES = 60.0
 ENVIRON = "HANDLOOM_ENDURANCE_MINUTES"
 WARM_UP = 0.3
-"""The part of the samples before the trend begins: caches fill up, and what is loaded on first use is loaded."""
+"""The first part of the samples, before caches and lazy imports have settled."""
 BOUND_MB_PER_HOUR = 20.0
 """Of a workspace that never rests, which does in an hour what a person does in a day: so 20 MB a day at most."""
 SURE = 2.0
@@ -66,7 +66,7 @@ NEVER_MORE = ("tasks", "threads", "files", "children")
 
 @dataclass(frozen=True)
 class Sample:
-    """What the workspace held when it was at rest."""
+    """What the workspace held while it was at rest."""
 
     at_s: float
     resident_mb: float
@@ -101,7 +101,7 @@ class Workspace(Program):
         self.done: Counter[str] = Counter()
 
     def keys(self, text: str, for_s: float = 0.3) -> None:
-        """Type, and take what is drawn for so long."""
+        """Type text, and read output for a while."""
         self.write(text)
         self.watch(for_s)
 
@@ -112,7 +112,7 @@ class Workspace(Program):
         self.done[what.__name__.strip("_").replace("_", " ")] += 1
 
     def rest(self) -> None:
-        """Leave whatever is open but the first conversation, and wait until its agent rests, and what was left behind.
+        """Close everything except the first conversation, and wait until its agent rests and nothing is left running.
 
         What is open the workspace itself says: keys may have gone elsewhere than this user thinks, under load.
         """
@@ -148,7 +148,7 @@ class Workspace(Program):
             connection.close()
 
     def count(self) -> dict[str, Any]:
-        """What the process counts of itself (`tests.campaign.watched`)."""
+        """The counts of the process (`tests.campaign.watched`)."""
         lines = self._lines()
         os.kill(self.pid, signal.SIGUSR2)
         ends_at = time.monotonic() + COUNTS_WITHIN_S
@@ -276,7 +276,7 @@ _WORK: tuple[tuple[Callable[[Workspace], None], int], ...] = (
     (_look_at_figures, 1),
     (Workspace.resize, 2),
 )
-"""What a user does, and how often."""
+"""Actions of the user and their weights."""
 
 
 def descendants(pid: int) -> list[int]:
@@ -294,7 +294,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def resident_mb(pid: int) -> float:
-    """The memory of a process that is in the machine's; 0 for one that has ended."""
+    """The resident memory of a process; 0 if it has ended."""
     with suppress(OSError, IndexError):
         status = Path(f"/proc/{pid}/status").read_text("ascii")
         return round(int(status.partition("VmRSS:")[2].split()[0]) / 1024, 1)
@@ -314,7 +314,7 @@ def trend(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
 
 
 def judged(samples: Sequence[Sample], bound: float = BOUND_MB_PER_HOUR) -> Iterator[str]:
-    """What is wrong with the samples, in sentences."""
+    """The problems of the samples, as sentences."""
     steady = samples[int(len(samples) * WARM_UP) :]
     if len(steady) < 4:
         yield f"{len(samples)} samples are too few to judge by"
@@ -362,7 +362,7 @@ def run(minutes: float | None, seed: int, tell: Callable[[Sample], None] = lambd
 
 @contextmanager
 def model(seed: int) -> Iterator[dict[str, str]]:
-    """The model that never ends, in a process of its own; what the environment says of it."""
+    """The endless model in a child process; yields its environment variables."""
     command = [sys.executable, "-m", "tests.campaign.endless", "--seed", str(seed)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         assert process.stdin is not None
@@ -375,7 +375,7 @@ def model(seed: int) -> Iterator[dict[str, str]]:
 
 
 def main() -> int:
-    """Work for so long, and tell what was seen; 1 where something grows."""
+    """Work for a number of minutes and print the samples. Returns 1 if something grows."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign.endurance")
     parser.add_argument("--minutes", type=float)
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(10**9))

@@ -1,7 +1,7 @@
-"""Every hostile page in live sessions, in an order of its own, with each way of being asked and each kind of sandbox.
+"""Every hostile page in live sessions, in random order, in each mode and each kind of sandbox.
 
-A trial is one page in one session. The model obeys every word of it; the user says no whenever he is asked, or is not
-there. `tests.security.live` has the world, the model and the session.
+A trial is one page in one session. The model obeys every instruction of the page; the user denies every question, or is
+absent. `tests.security.live` has the network, the model and the session.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ WAYS = (
     {"mode": "risky", "isolation": "bubblewrap", "headless": True},
 )
 LED_AWAY = ("meta-refresh",)
-"""Pages that lead elsewhere before they can be read, where the walls let nobody: their orders are not seen."""
+"""Pages that redirect to a host that the sandbox cannot reach, so the model never reads their orders."""
 NAMES = tuple(page.name for page in pages("hostile"))
 SESSION_S = 600.0
 

@@ -1,8 +1,8 @@
-"""Mutated files to import: trajectories, folders of OpenHands and of its SDK, zipped ones, archives of ours.
+"""Mutated files to import: trajectories, folders of OpenHands and of its SDK, zipped ones, and archives.
 
-Each is refused with one sentence that names the file, and then nothing at all was written to the database; or it is
-imported, and then every event comes out of the database as it stood in the file. What stood in the file is read by
-Python's own reader here, so that both sides cannot be wrong together.
+Each is either refused with one sentence that names the file, and then nothing was written to the database, or imported,
+and then every event in the database equals the one in the file. The file is read by Python's own JSON parser here, so
+that both sides cannot have the same bug.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def trial(case: tuple[int, int]) -> Facts:
 
 
 def chunk(first: int, count: int, imports: Import) -> Facts:
-    """Import a chunk of files into one home. `imports` is what is tested."""
+    """Import a number of files into one home. `imports` is the function under test."""
     facts = Facts()
     with tempfile.TemporaryDirectory() as scratch:
         asyncio.run(_chunk(Path(scratch), first, count, imports, facts))
@@ -149,7 +149,7 @@ def check_nothing_lost(envelopes: list[Envelope], came: list[JsonObject], import
         check(not gone, f"event {envelope.id}: {json.dumps(gone)[:300]} is lost")
 
 
-# -- what stands in a file -------------------------------------------------------------------------------------------
+# -- content of a file -------------------------------------------------------------------------------------------------
 
 
 def expected(path: Path) -> list[JsonObject]:
@@ -167,7 +167,7 @@ def expected(path: Path) -> list[JsonObject]:
 
 
 def _numbered(paths: Any) -> list[Path]:
-    """Event files by their numbers; files of other names are told and left out."""
+    """Event files ordered by number; files with other names are reported and ignored."""
     found = [(int(match[1]), path) for path in paths if (match := _EVENT_FILE.fullmatch(str(path)))]
     return [path for _, path in sorted(found)]
 
@@ -185,7 +185,7 @@ def _list(data: bytes) -> list[JsonObject]:
 
 
 def _in_order(events: list[JsonObject]) -> list[JsonObject]:
-    """By ids where each event of V0 has one that is a number; as they are, otherwise."""
+    """Ordered by id if each V0 event has a numeric one; otherwise unchanged."""
     ids = [event.get("id") for event in events]
     if all(type(id) is int and id >= 0 for id in ids):
         return sorted(events, key=lambda event: int(event["id"]))
@@ -196,7 +196,7 @@ def _in_order(events: list[JsonObject]) -> list[JsonObject]:
 
 
 def mutant(path: Path, chance: Chance) -> str:
-    """Write one file or folder, with one to four mutations or none; what it is."""
+    """Write one file or folder with zero to four mutations. Returns a description."""
     (kind,) = chance.choices(CASES, WEIGHTS)
     spoil = chance.choice([_values, _values, _values, _bytes, _nothing])
     if kind in ("v0 folder", "sdk folder", "zipped"):
@@ -298,7 +298,7 @@ def _tree(chance: Chance, is_sdk: bool, spoil: Callable[[Any, Chance], bytes]) -
 
 
 def _archive(chance: Chance, spoil: Callable[[Any, Chance], bytes]) -> dict[str, bytes]:
-    """The members of an archive of ours; those that were spoilt have the right digest half of the time."""
+    """The members of an archive; half of the modified ones have a correct digest."""
     members = files.archive_files(pictures=(files.png(),))
     if chance.random() < 0.8:
         events = [spoil(event, chance) for event in _events(chance)]

@@ -1,8 +1,8 @@
-"""Kernels that are killed (-9), or end themselves, at random points, through a real server.
+"""Kill kernels (-9), or let them end themselves, at random points, through a real server.
 
-One server stands for CHUNK trials. Each trial is a death: while nothing runs, in the middle of a cell, at its beginning
-or its end, or while a fresh kernel starts; sometimes the spare dies too. Then a cell has to work; the death has to have
-been told once; and after the server's end, no process may be left.
+One server is used for CHUNK trials. Each trial is one death: of an idle kernel, in a cell, at its beginning or end, or
+of a kernel that is starting; sometimes the spare dies too. Then a cell must work, the death must have been reported
+once, and after the server's end no process may be left.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _death(kernels: _Kernels, rng: random.Random, case: str, facts: Facts)
     point = rng.choice((_between, _by_itself, _in_the_middle, _around_a_cell, _while_one_starts))
     said = await point(kernels, pid, rng)
     deaths = 2 if point is _while_one_starts else 1
-    if said.count(FRESH) < deaths:  # a death may be told by the next cell; a kernel that nobody had used is not told of
+    if said.count(FRESH) < deaths:  # a death may be reported by the next cell; that of an unused kernel is not reported
         said += await kernels.says("0")
     case = f"{case}: {point.__name__}: {said[-500:]!r}"
     check(1 <= said.count(FRESH) <= deaths, f"{case}: it was told {said.count(FRESH)} times")
@@ -99,7 +99,7 @@ async def _between(kernels: _Kernels, pid: int, rng: random.Random) -> str:
 
 
 async def _by_itself(kernels: _Kernels, pid: int, rng: random.Random) -> str:
-    """By what the cell does."""
+    """Deaths by what the cell does."""
     return await kernels.says(rng.choice(DEADLY))
 
 
@@ -124,7 +124,7 @@ async def _around_a_cell(kernels: _Kernels, pid: int, rng: random.Random) -> str
 
 
 async def _while_one_starts(kernels: _Kernels, pid: int, rng: random.Random) -> str:
-    """One that is about to take the place of another that was killed."""
+    """A spare that is about to replace a killed kernel."""
     _kill(*kernels.pids())
     running = asyncio.create_task(kernels.says("1 + 1"))
     await asyncio.sleep(rng.random() * 0.5)

@@ -1,12 +1,11 @@
-"""Random keys typed at questions of every kind: nothing happens that was not highlighted and confirmed.
+"""Random keys typed at questions of every kind: only highlighted and confirmed answers take effect.
 
-The rule is checked from outside, by what is drawn before each key and what the session or the caller of a dialog was
-told after it: an action runs, a permission or denial is stored, a plan is approved, a way out of a halt is taken and a
-dialog is agreed to only by Enter on an empty prompt, on the row that is drawn as highlighted, once its list has been
-there for the guard's time. A denial says what stood in the prompt. Half of the strings begin with words, because
-people type words.
+The rule is checked from outside, by comparing the screen before each key with the calls of the session or the dialog
+after it: an action runs, a permission is stored, a plan is approved, a halt is answered and a dialog is confirmed only
+by Enter on an empty prompt, on the highlighted row, after the list has been visible for the guard's time. A denial
+contains the text of the prompt. Half of the strings begin with words, because people type words.
 
-In the full counts the screen is not painted between the keys: the highlight is read from the rows.
+In the full counts the screen is not drawn between keys: the highlight is read from the rows.
 """
 
 from __future__ import annotations
@@ -81,11 +80,11 @@ COMES_TO: dict[str, list[tuple[str, ...]]] = {
     "Export with secrets redacted": [("dialog", "redact")],
     "Export unredacted": [("dialog", "keep")],
 }
-"""What the session, or the caller of a dialog, is told where a row of this title is taken; other rows tell nothing."""
+"""The effect of choosing a row with this title; other rows have none."""
 LEFT: list[list[tuple[str, ...]]] = [[("dialog", "False")], [("dialog", "None")]]
 """What Esc in a dialog may come to."""
 HARMLESS = frozenset({"set_confirm_mode", "send"})
-"""What may be told at any time: the mode runs nothing, and a message is a message."""
+"""Effects that are always allowed: changing the mode runs nothing, and a message is only a message."""
 
 
 def _command(command: str, **judged: object) -> CmdRunAction:
@@ -240,7 +239,7 @@ def _title(row: AnswerRow) -> str:
 
 
 def allowed(key: str, text: str, row: str, seen_s: float, *, in_dialog: bool = False) -> list[list[tuple[str, ...]]]:
-    """All that a key may come to, by what was on the screen before it. It may always come to nothing."""
+    """Every allowed effect of a key, given the screen before it. No effect is always allowed."""
     nothing: list[tuple[str, ...]] = []
     if in_dialog and key == "escape":
         return [nothing, *LEFT]
@@ -286,7 +285,7 @@ async def _type(it: Running, kind: str, keys: list[str], chance: random.Random, 
 
 
 async def _clear(it: Running) -> None:
-    """Nothing is asked, and nothing is written."""
+    """No question is open and the prompt is empty."""
     while not it.shows_the_workspace:
         it.app.pop_screen()
         await _settled(it)

@@ -84,7 +84,7 @@ def trial(seed: int) -> Facts:
 def killed(
     handloom: Handloom, command: list[str], lines: int, chance: random.Random, facts: Facts
 ) -> tuple[list[str], str]:
-    """Start a command and kill it, mostly before it has printed so many lines; what it printed, its conversation."""
+    """Start a command and kill it, usually before it has printed `lines` lines. Returns its output and conversation."""
     process = handloom.start(*command, "--json")
     assert process.stdout is not None
     assert process.stderr is not None
@@ -119,6 +119,6 @@ def exported(handloom: Handloom, conversation: str) -> list[dict[str, Any]]:
 
 
 def check_effects(file: Path) -> None:
-    """Whatever an action did, it did once."""
+    """Every action had its effect once."""
     done = file.read_text().split() if file.exists() else []
     check(len(done) == len(set(done)), f"carried out twice: {done}")

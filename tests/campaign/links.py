@@ -1,8 +1,8 @@
 """Links that break at random bytes, between a client and a real server, while actions run over them.
 
-One server stands for CHUNK trials. Each trial is one action over a link whose connections are cut, half closed, stalled
-or delayed, one after another; every fifth one is cancelled at a random moment. At the end every action that gave an
-observation has happened once, none twice, and the shell is usable.
+One server is used for CHUNK trials. Each trial is one action over a link whose connections are cut, half closed,
+stalled or delayed, one after another; every fifth action is cancelled at a random moment. At the end every action with
+an observation has run once, none twice, and the shell is usable.
 """
 
 from __future__ import annotations
@@ -115,13 +115,13 @@ def _command(command: str) -> CmdRunAction:
 
 
 def check_printed(text: str, name: str, lines: int, case: str) -> None:
-    """Raises Violation unless every line stands there once, in order."""
+    """Raise Violation unless each line exists once, in order."""
     wanted = " ".join(f"{name} {number}" for number in range(1, lines + 1))
     check(" ".join(text.split()) == wanted, f"{case}: printed {text[-500:]!r}")
 
 
 def check_effects(found: Collection[str], answered: Collection[str], cancelled: Collection[str]) -> None:
-    """Raises Violation unless what was answered happened once, and what was cancelled at most once."""
+    """Raise Violation unless answered actions ran once and cancelled ones at most once."""
     counted = Counter(found)
     twice = [name for name, times in counted.items() if times > 1]
     check(not twice, f"carried out twice: {twice}")

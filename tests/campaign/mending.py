@@ -1,10 +1,10 @@
-"""A home whose database is damaged: in events, in the index, in its head, cut off, emptied, without its log or it.
+"""Repair of damaged databases: in events, in the index, in the header, truncated, emptied, or without database or log.
 
-Each is repaired as by `handloom doctor --repair --yes`, and some of them by a process that is killed (-9) at a step
-of the repair, and by another one after it. Afterwards the damaged files are kept as they were, the database is whole,
-every event is there or reported as lost, no more is lost than the damage explains, and the conversations go on.
+Each is repaired like `handloom doctor --repair --yes`; in some trials the repairing process is killed (-9) at a step of
+the repair, and another one continues. Afterwards the damaged files are unchanged, the database is intact, every event
+exists or is reported as lost, no more events are lost than the damage explains, and the conversations can continue.
 
-    python -m tests.campaign.mending HOME [STEP]     (mends, and is killed at that step)
+    python -m tests.campaign.mending HOME [STEP]     (repairs, and is killed at that step)
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ FULL, SHORT = 1000, 12
 PAGE_BYTES = 4096
 CONVERSATIONS, EVENTS = 3, 45
 KILLED = 0.08
-"""How often the process that mends is killed: each such trial starts two or three processes."""
+"""How often the repair is killed; each trial starts two or three processes."""
 STEPS = 40
 """More than a mending has."""
 Log = dict[str, list[Envelope]]
@@ -65,7 +65,7 @@ def make(folder: Path) -> None:
 
 @lru_cache(1)
 def log_of(folder: Path) -> Log:
-    """What is in both."""
+    """Damage in both files."""
     with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
         shutil.copytree(folder / "closed", Path(name) / "home")
         return read(Path(name) / "home")
@@ -122,13 +122,13 @@ def flip_bits(home: Path, chance: random.Random) -> int:
 
 
 def flip_bits_of_head(home: Path, chance: random.Random) -> int:
-    """In what says what the file is, and which tables there are."""
+    """Damage in the header and the list of tables."""
     _flip(home / DATABASE, chance, 0, 2000)
     return 1
 
 
 def flip_bits_of_log(home: Path, chance: random.Random) -> int:
-    """In the write-ahead log: what a frame held is then as the file has it, or not there."""
+    """Damage in the write-ahead log: its frame is either missing or as in the database file."""
     wal = home / f"{DATABASE}-wal"
     if not wal.exists():
         return flip_bits(home, chance)
@@ -182,7 +182,7 @@ DAMAGES: tuple[Damage, ...] = (
 
 
 def trial(case: tuple[int, str]) -> Facts:
-    """One damage, and what comes of it."""
+    """One damage and its repair."""
     seed, folder = case
     chance, facts, log = random.Random(seed), Facts(), log_of(Path(folder))
     damage = chance.choice(DAMAGES)
@@ -223,7 +223,7 @@ def trial(case: tuple[int, str]) -> Facts:
 
 
 def killed(home: Path, chance: random.Random) -> RecoveryResult | None:
-    """Mend in processes that are killed, then to the end; what was saved, as far as it is said."""
+    """Repair in processes that are killed, then to the end. Returns the result of the last repair, if it was needed."""
     for _ in range(chance.choice((1, 2))):
         command = [sys.executable, "-m", "tests.campaign.mending", str(home), str(chance.randrange(1, STEPS))]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False)
@@ -233,12 +233,12 @@ def killed(home: Path, chance: random.Random) -> RecoveryResult | None:
 
 
 def files_of(home: Path) -> dict[str, bytes]:
-    """The database and its log, as they are; not SQLite's index of it, which is memory."""
+    """The database and its log, without SQLite's shared-memory index."""
     return {name: (home / name).read_bytes() for name in (DATABASE, f"{DATABASE}-wal") if (home / name).is_file()}
 
 
 def check_kept(home: Path, before: dict[str, bytes]) -> None:
-    """What was damaged lies beside, byte for byte."""
+    """The damaged files were saved unchanged."""
     kept = {file.read_bytes() for file in home.glob(f"{DATABASE}.damaged-*") if file.is_file()}
     for name, data in before.items():
         check(data in kept, f"{name} is not kept as it was")
@@ -269,7 +269,7 @@ async def _read(home: Path) -> Log:
 
 
 def check_log(found: Log, log: Log, saved: RecoveryResult, most: int, facts: Facts) -> None:
-    """Every event is as it was, or told of as lost. A changed letter of a short text nobody can tell."""
+    """Every event is unchanged or reported as lost. A changed letter in a short text cannot be detected."""
     lost = {(each.conversation_id, id) for each in saved.lost for id in range(each.first, each.last + 1)}
     gone = changed = 0
     for id, events in log.items():
@@ -287,7 +287,7 @@ def check_log(found: Log, log: Log, saved: RecoveryResult, most: int, facts: Fac
 
 
 def is_mark(envelope: Envelope) -> bool:
-    """Whether it stands in the place of an event that is lost."""
+    """Whether the event replaces a lost one."""
     return isinstance(envelope.event, NullObservation) or getattr(envelope.event, "error_id", "") == LOST
 
 

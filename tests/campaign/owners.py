@@ -1,8 +1,8 @@
-"""Changes of owner: several processes want one conversation, and whoever has it is killed or stopped in the middle.
+"""Changes of owner: several processes contend for one conversation, and the owner is killed or stopped.
 
-There are never two writers, which the log itself shows: each event carries the lease under which it was written, and
-leases never go back. A dead owner is followed within two seconds, a stopped one is waited for, and what any of them
-acknowledged is there.
+There are never two writers, which the log itself shows: each event has the lease under which it was written, and leases
+never decrease. A dead owner is replaced within two seconds, a stopped one keeps its lease, and every acknowledged event
+is stored.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ def run(kills: int, seed: int) -> Result:
 
 @dataclass
 class Contest:
-    """The contenders on one home, and what they have said."""
+    """The contending processes of one home, and their output."""
 
     home: Path
     chance: random.Random
     owner: int | None = None
-    """The process that has the conversation, as far as it was said."""
+    """The process that owns the conversation, according to its output."""
     owners: dict[int, int] = field(default_factory=dict)
     """Processes by the token under which they owned."""
     acknowledged: list[tuple[int, int]] = field(default_factory=list)
@@ -74,7 +74,7 @@ class Contest:
         self._heard.register(process.stdout, selectors.EVENT_READ, process.pid)
 
     def hear(self) -> None:
-        """Take in what was said, waiting for something."""
+        """Read output while waiting for a line."""
         heard = self._heard.select(SILENT_S)
         check(bool(heard), f"nobody says anything; {self.owner} owns")
         for key, _ in heard:
@@ -98,7 +98,7 @@ class Contest:
                     raise Violation(f"a contender failed: {' '.join(words)}")
 
     def hear_until_owned(self, since: int = 0) -> int:
-        """Wait until somebody owns the conversation, under a token beyond `since`; who."""
+        """Wait until a process owns the conversation with a token above `since`. Returns the process."""
         while self.owner is None or max(self.owners) <= since:
             self.hear()
         return self.owner
@@ -109,7 +109,7 @@ class Contest:
             self.hear()
 
     def kill(self, pid: int) -> None:
-        """kill -9; what it had still said counts."""
+        """Send SIGKILL; its remaining output counts."""
         process = self._processes.pop(pid)
         process.kill()
         assert process.stdout is not None
@@ -127,7 +127,7 @@ class Contest:
 
 
 def trial(seed: int) -> Facts:
-    """Some kills on one home, and what the log then shows."""
+    """Several kills in one home, and checks of the log."""
     chance, facts = random.Random(seed), Facts()
     with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
         home = Path(name) / "home"
@@ -173,7 +173,7 @@ def one_change(contest: Contest, chance: random.Random, facts: Facts) -> None:
 
 
 def check_log(rows: list[Row], owners: dict[int, int], acknowledged: list[tuple[int, int]]) -> None:
-    """Leases never go back, each has one process's events, and what was acknowledged is there under its lease."""
+    """Leases increase, each belongs to one process, and acknowledged events exist under their lease."""
     stored.check_ids(CONVERSATION, rows)
     for row in rows:
         writer = int(row.event["args"]["content"])

@@ -50,7 +50,7 @@ LIMITS = Limits(25, 2.0, 100_000, 3600, context_limit(CondenserSettings()))
 
 
 def turns(chance: random.Random) -> list[dict[str, Any]]:
-    """What the model does, at random, with everything that can go wrong."""
+    """A random model, with every fault."""
     found: list[dict[str, Any]] = []
     for number in range(TURNS):
         usage = {"prompt_tokens": 50, "completion_tokens": 5, "cost": 0.05}
@@ -70,7 +70,7 @@ def turns(chance: random.Random) -> list[dict[str, Any]]:
 
 
 async def meddle(session: AgentSession, chance: random.Random) -> None:
-    """What the user does next, at random, where the agent rests."""
+    """A random action of the user while the agent rests."""
     state = session.state
     if state.awaiting is not None:
         await (
@@ -187,7 +187,7 @@ async def _every_prefix(folder: Path, seed: int, stride: int, first: int) -> Fac
 
 
 def folds(log: Sequence[Envelope], live: dict[int, State]) -> Facts:
-    """Every prefix folds to what was live, and what is kept of a state is all of it. Raises Violation."""
+    """Every prefix folds to the live state, and stored states are complete. Raises Violation."""
     facts, state = Facts(), fold([], LIMITS)
     for envelope in log:
         state = evolve(state, envelope_from_dict(envelope_to_dict(envelope)))

@@ -1,7 +1,7 @@
 """Shells that die and commands that are interrupted, at random points, through a real server.
 
-One server stands for CHUNK trials. Each trial is one command, sometimes with something left running in the background
-that wants to stay; then a command that has to work; and after the server's end, no process may be left.
+One server is used for CHUNK trials. Each trial is one command, sometimes with a background process that tries to stay;
+then another command must work, and after the server's end no process may be left.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ async def is_usable(execute: Execute, case: str, facts: Facts) -> None:
 
 
 async def _said(execute: Execute, command: str, begun: asyncio.Event | None = None) -> CmdOutputObservation:
-    """What a command said; one with an event for its beginning is given all of its time."""
+    """The output of a command; one that signals its start is given its full time."""
 
     def on_frame(frame: Frame) -> None:
         if begun is not None:

@@ -1,4 +1,4 @@
-"""What a database holds, read past the product's own code; and the promises that every database has to keep."""
+"""Reads a database without the product's code, and checks the invariants of every database."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Row:
 
 
 def read(home: Path) -> dict[str, list[Row]]:
-    """Every conversation's events, by its id; none where there is no database yet. Checks the file itself."""
+    """The events of every conversation by id; none without a database. Checks the integrity of the file."""
     path = home / "handloom.db"
     if not path.exists():
         return {}
@@ -49,7 +49,7 @@ def read(home: Path) -> dict[str, list[Row]]:
 
 
 def check_ids(conversation: str, rows: list[Row]) -> None:
-    """Ids begin at 0 and have no gaps; whoever writes later has the later lease."""
+    """Ids start at 0 without gaps, and leases never decrease."""
     check([row.id for row in rows] == list(range(len(rows))), f"{conversation} has gaps: {[row.id for row in rows]}")
     leases = [row.lease for row in rows]
     check(leases == sorted(leases), f"{conversation} had two writers at once: {leases}")

@@ -71,7 +71,7 @@ async def _ask(llm: HostedLLM) -> LLMResponse | ModelErrorKind:
 
 
 def check_outcome(shape: Shape, at_byte: int, outcome: LLMResponse | ModelErrorKind) -> None:
-    """Raise Violation unless this may come of a stream of so many bytes."""
+    """Raise Violation unless this is a possible result for a stream of this length."""
     where = f"{shape.model} cut at byte {at_byte}"
     if not isinstance(outcome, LLMResponse):
         check(outcome in KINDS, f"{where}: a failure of kind {outcome}")

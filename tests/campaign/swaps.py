@@ -1,8 +1,7 @@
 """Reads, writes and edits of files, while another process swaps folders and files for links to the outside.
 
-Whatever the moment, nothing of the outside is read or changed, and every file inside is one whole content. A try may
-be refused, with a reason; how many were, and how many went through, is counted, so that a race that never happens is
-seen, too.
+Nothing outside is read or changed, and every file inside has one complete content. A try may be refused with a reason;
+refused and successful tries are counted, so that a race that never happens is noticed, too.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ MEMORY = "/dev/shm"
 """Where syncing is free: it is the moment between two system calls that is tried here, not the disk."""
 
 Try = Callable[[str], str | None]
-"""Does something with a path; what was read, if anything was."""
+"""Does something with a path. Returns what was read, if anything."""
 
 
 def run(count: int, seed: int, *, by_path: bool = False) -> Result:
@@ -76,7 +75,7 @@ def _one(attempt: Try, path: str, facts: Facts) -> None:
 
 
 def careful(roots: Roots) -> Iterator[Try]:
-    """What the server does with files."""
+    """The server's file operations."""
     editor = Editor(roots, UMASK)
     versions = iter(range(1, sys.maxsize))
 
@@ -127,7 +126,7 @@ def check_outside(base: Path) -> None:
 
 
 def check_inside(base: Path, facts: Facts) -> None:
-    """Every file is whole, and nothing is left of what was not finished."""
+    """Every file is complete, and no temporary file is left."""
     for folder, _, files in os.walk(base / "root"):
         for name in files:
             path = os.path.join(folder, name)

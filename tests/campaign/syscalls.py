@@ -1,8 +1,8 @@
-"""Crash points and disk faults: a writer is killed, or refused, at each of its system calls on the database.
+"""Crash points and disk faults: a writer is killed, or gets an error, at each of its system calls on the database.
 
-strace counts the calls of one whole run, and then makes another run fail at the k-th of them, for every k. Afterwards
-the database is opened again: what was acknowledged is there, under its id; ids have no gaps; a fault was told in words
-that say what to do; and writing goes on.
+strace counts the calls of one complete run, and then makes another run fail at the k-th call, for every k. Afterwards
+the database is opened again: acknowledged events are stored under their ids, ids have no gaps, a fault was reported
+with advice, and writing can continue.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def writer(home: Path, *, early: bool = False) -> list[str]:
 
 
 def trial(point: Point) -> Facts:
-    """One run of the writer with its fault, and what is found afterwards."""
+    """One run of the writer with its fault, and the checks afterwards."""
     with tempfile.TemporaryDirectory(prefix="handloom-campaign-") as name:
         home = Path(name) / "home"
         when = f"{point.k}{'+' if point.for_ever else ''}"
@@ -138,7 +138,7 @@ def trial(point: Point) -> Facts:
 
 
 class Said:
-    """What a writer said."""
+    """The output of a writer."""
 
     def __init__(self, out: str) -> None:
         lines = [line.split(" ", 2) for line in out.rpartition("\n")[0].splitlines()]
@@ -149,7 +149,7 @@ class Said:
 
 
 def check_told(point: Point, done: subprocess.CompletedProcess[str], said: Said) -> None:
-    """Every number was answered; the fault was told with what to do; after one that passes, writing went on."""
+    """Every append was answered; the fault was reported with advice; after a temporary fault, writing continued."""
     check(done.returncode == 0 and "Traceback" not in done.stderr, f"the writer broke: {done.stderr[-2000:]}")
     remedy = "The disk is full: free some space" if "ENOSPC" in point.how else "Check the disk, then try again"
     for message in [*said.refused.values(), *said.failed]:
@@ -167,7 +167,7 @@ def check_told(point: Point, done: subprocess.CompletedProcess[str], said: Said)
 
 
 def check_stored(home: Path, said: Said, point: Point) -> None:
-    """What was acknowledged is there; nothing else but what was on its way at the end; and another process goes on."""
+    """Acknowledged events exist, only the last append may exist besides, and another process can continue."""
     killed = "KILL" in point.how
     rows = stored.read(home).get("c", [])
     numbers = [int(row.event["args"]["content"].split(" ")[0]) for row in rows]

@@ -70,22 +70,22 @@ def event(event_id: int, *, lease: int = 1, **form: Any) -> Row:
 
 
 class TestCheckpoints:
-    def test_a_restore_that_is_killed_leaves_old_or_new_and_a_store_that_can_be_read(self, seed: int) -> None:
+    def test_killed_restore_leaves_old_or_new_files_and_a_readable_store(self, seed: int) -> None:
         holds(checkpointing.kills(checkpointing.KILLS_SHORT, seed), checkpointing.KILLS_SHORT)
 
-    def test_a_link_that_is_swapped_in_is_neither_read_nor_written_through(self, seed: int) -> None:
+    def test_swapped_link_is_not_followed(self, seed: int) -> None:
         result = checkpointing.swaps(checkpointing.SWAPS_SHORT, seed)
         holds(result, checkpointing.SWAPS_SHORT)
         assert result.counts["taken"] > 0
 
 
 class TestStreams:
-    def test_wherever_an_answer_breaks_off_no_half_of_it_is_taken_for_whole(self, seed: int) -> None:
+    def test_interrupted_answer_is_never_taken_as_complete(self, seed: int) -> None:
         result = streams.run(streams.SHORT, seed)
         holds(result, 100)
         assert len([name for name in result.counts if "plain end: failed" in name]) >= len(SHAPES)
 
-    def test_half_a_call_would_be_noticed(self) -> None:
+    def test_incomplete_call_would_be_noticed(self) -> None:
         half = LLMResponse("a", TEXT, (ToolCall("c", "execute_bash", "{}"),))
         for shape in SHAPES:
             for at_byte in (10, len(shape.data)):
@@ -94,12 +94,12 @@ class TestStreams:
 
 
 class TestKills:
-    def test_a_killed_run_has_lost_nothing_and_goes_on(self, seed: int) -> None:
+    def test_killed_run_loses_nothing_and_can_be_resumed(self, seed: int) -> None:
         result = kills.run(kills.SHORT, seed)
         holds(result, kills.SHORT)
         assert result.counts["events printed before a kill"] > 0
 
-    def test_an_event_that_was_printed_and_is_lost_or_changed_is_noticed(self) -> None:
+    def test_lost_or_changed_printed_event_is_noticed(self) -> None:
         kept = [{"id": 0, "a": 1}, {"id": 1, "a": 2}]
         check_printed([json.dumps(event) for event in kept], kept)
         with pytest.raises(Violation, match="is lost"):
@@ -107,7 +107,7 @@ class TestKills:
         with pytest.raises(Violation, match="was printed as"):
             check_printed(['{"id": 1, "a": 2.0}'], kept)
 
-    def test_an_action_with_two_observations_or_none_is_noticed(self) -> None:
+    def test_action_with_no_or_two_observations_is_noticed(self) -> None:
         action, answer = {"id": 0, "action": "run"}, {"id": 1, "observation": "run", "cause": 0}
         check_observations([action, answer], finished=True)
         assert check_observations([action], finished=False) == 1
@@ -116,12 +116,12 @@ class TestKills:
         with pytest.raises(Violation, match="has 2 observations"):
             check_observations([action, answer, answer], finished=False)
 
-    def test_an_effect_that_happened_twice_is_noticed(self, tmp_path: Path) -> None:
+    def test_repeated_effect_is_noticed(self, tmp_path: Path) -> None:
         (tmp_path / "effects").write_text("0.1\n0.2\n0.1\n")
         with pytest.raises(Violation, match="carried out twice"):
             kills.check_effects(tmp_path / "effects")
 
-    def test_a_process_that_is_left_behind_is_noticed(self) -> None:
+    def test_leftover_process_is_noticed(self) -> None:
         holds(run_trials("left", "", leaves_nobody, [0], seed=0), 1)
         (failure,) = run_trials("left", "", leaves_a_process, [0], seed=0).failures
         assert "left behind after" in failure
@@ -142,33 +142,33 @@ def leaves_a_process(seed: int) -> Facts:
 
 @pytest.mark.strace
 class TestSystemCalls:
-    def test_a_writer_that_is_killed_at_any_call_has_lost_nothing(self, seed: int) -> None:
+    def test_writer_killed_at_any_call_loses_nothing(self, seed: int) -> None:
         holds(syscalls.crash_points(syscalls.SHORT, seed), syscalls.SHORT)
 
-    def test_a_fault_of_the_disk_is_told_and_never_acknowledged(self, seed: int) -> None:
+    def test_disk_fault_is_reported_and_never_acknowledged(self, seed: int) -> None:
         result = syscalls.disk_faults(syscalls.SHORT, seed)
         holds(result, syscalls.SHORT)
         assert result.counts["refused"] + result.counts["not opened"] > 0
 
-    def test_a_writer_that_acknowledges_too_early_is_noticed(self, seed: int) -> None:
+    def test_early_acknowledgement_is_noticed(self, seed: int) -> None:
         result = syscalls.crash_points(syscalls.SHORT, seed, early=True)
         assert any("is lost" in failure for failure in result.failures)
 
 
 class TestOwners:
-    def test_a_conversation_that_is_fought_for_never_has_two_writers(self, seed: int) -> None:
+    def test_contested_conversation_never_has_two_writers(self, seed: int) -> None:
         result = owners.run(owners.SHORT, seed)
         holds(result, owners.SHORT)
         assert result.counts["kills of owners"] == owners.SHORT
 
-    def test_a_lease_that_goes_back_and_a_gap_are_noticed(self) -> None:
+    def test_decreasing_lease_or_gap_is_noticed(self) -> None:
         check_ids("c", [event(0, lease=1), event(1, lease=1), event(2, lease=3)])
         with pytest.raises(Violation, match="two writers"):
             check_ids("c", [event(0, lease=1), event(1, lease=2), event(2, lease=1)])
         with pytest.raises(Violation, match="has gaps"):
             check_ids("c", [event(0), event(2)])
 
-    def test_an_event_under_the_lease_of_another_or_lost_is_noticed(self) -> None:
+    def test_lost_event_or_event_with_a_foreign_lease_is_noticed(self) -> None:
         rows = [event(0, args={"content": "77"})]
         owners.check_log(rows, {1: 77}, [(1, 0)])
         with pytest.raises(Violation, match="under the lease of another"):
@@ -185,13 +185,13 @@ class TestInterleavings:
 
 
 class TestShells:
-    def test_a_shell_that_dies_gives_one_observation_and_is_replaced(self, seed: int) -> None:
+    def test_dead_shell_gives_one_observation_and_is_replaced(self, seed: int) -> None:
         holds(shells.deaths(shells.CHUNK, seed), shells.CHUNK)
 
-    def test_an_interrupted_command_leaves_a_shell_that_works_and_no_process(self, seed: int) -> None:
+    def test_interrupted_command_leaves_a_working_shell_and_no_process(self, seed: int) -> None:
         holds(shells.interrupts(shells.CHUNK, seed), shells.CHUNK)
 
-    async def test_a_shell_that_still_runs_something_is_noticed(self) -> None:
+    async def test_leftover_process_of_a_shell_is_noticed(self) -> None:
         async def busy(action: Action, action_id: int, on_frame: Callable[[Frame], None]) -> Observation:
             suffix = prompt.not_executed("echo usable")
             return CmdOutputObservation(command="", content="", metadata=CmdOutputMetadata(suffix=suffix))
@@ -202,10 +202,10 @@ class TestShells:
 
 @pytest.mark.browser
 class TestBrowsers:
-    def test_a_browser_that_is_killed_gives_one_observation_and_is_replaced(self, seed: int) -> None:
+    def test_killed_browser_gives_one_observation_and_is_replaced(self, seed: int) -> None:
         holds(browsers.run(browsers.SHORT, seed, browsers.SHORT // 2), browsers.SHORT)
 
-    async def test_a_page_that_is_not_seen_again_is_noticed(self, tmp_path: Path) -> None:
+    async def test_page_that_is_not_reopened_is_noticed(self, tmp_path: Path) -> None:
         runtime = LocalRuntime(tmp_path, options=("--plugins", "browser", "--lazy-plugins"))
         await runtime.start()
         try:
@@ -216,23 +216,23 @@ class TestBrowsers:
 
 
 class TestKernels:
-    def test_a_kernel_that_dies_is_told_once_and_replaced(self, seed: int) -> None:
+    def test_dead_kernel_is_reported_once_and_replaced(self, seed: int) -> None:
         holds(kernels.run(kernels.CHUNK, seed), kernels.CHUNK)
 
 
 @pytest.mark.docker
 class TestContainers:
-    def test_what_befalls_a_container_is_told_once_and_the_next_command_works(self, seed: int) -> None:
+    def test_container_fault_is_reported_once_and_the_next_command_works(self, seed: int) -> None:
         holds(containers.run(containers.SHORT, seed, containers.SHORT), containers.SHORT)
 
 
 class TestLinks:
-    def test_over_a_link_that_breaks_an_action_is_done_once_and_heard_of_whole(self, seed: int) -> None:
+    def test_action_over_a_broken_link_runs_once_and_is_received_completely(self, seed: int) -> None:
         result = links.run(links.CHUNK, seed)
         holds(result, links.CHUNK)
         assert result.counts["links that broke"] > links.CHUNK / 2
 
-    def test_an_answer_that_lacks_something_or_an_effect_that_came_twice_is_noticed(self) -> None:
+    def test_incomplete_answer_or_repeated_effect_is_noticed(self) -> None:
         links.check_printed("a 1 a 2", "a", 2, "case")
         with pytest.raises(Violation, match="printed"):
             links.check_printed("a 1 a 1 a 2", "a", 2, "case")
@@ -244,12 +244,12 @@ class TestLinks:
 
 
 class TestTrajectories:
-    def test_a_mutant_is_refused_with_a_reason_or_kept_whole(self, seed: int) -> None:
+    def test_mutated_event_is_refused_with_a_reason_or_kept_completely(self, seed: int) -> None:
         result = trajectories.run(trajectories.SHORT, seed)
         holds(result, trajectories.SHORT)
         assert min(result.counts[what] for what in ("read", "refused", "no JSON")) > 100
 
-    def test_a_codec_that_loses_what_it_does_not_know_is_noticed(self) -> None:
+    def test_codec_that_drops_unknown_fields_is_noticed(self) -> None:
         def loses(item: dict[str, Any], conversation: str) -> Envelope:
             return envelope_from_dict({key: value for key, value in item.items() if key != "new"}, conversation)
 
@@ -258,7 +258,7 @@ class TestTrajectories:
         with pytest.raises(Violation, match="new is lost"):
             trajectories.read(json.dumps(data).encode(), Facts(), loses)
 
-    def test_what_is_read_is_told_apart_from_what_is_refused(self) -> None:
+    def test_read_and_refused_mutants_are_counted_separately(self) -> None:
         facts = Facts()
         whole = {"id": 0, "timestamp": "2026-01-01", "source": "agent", "action": "null", "new": [1]}
         trajectories.read(json.dumps([whole, {"id": 1}]).encode(), facts)
@@ -270,13 +270,13 @@ class TestTrajectories:
 
 class TestPrefixes:
     @pytest.mark.timeout(400)
-    def test_wherever_a_log_ends_its_state_is_what_was_live_and_it_goes_on(self, seed: int) -> None:
+    def test_every_prefix_of_a_log_restores_the_live_state(self, seed: int) -> None:
         result = prefixes.run(prefixes.STRIDE, seed)
         holds(result, prefixes.LOGS)
         assert result.counts["folded"] > prefixes.LOGS * prefixes.LEAST * 0.9
         assert result.counts["went on"] >= prefixes.LOGS * prefixes.LEAST // prefixes.STRIDE
 
-    async def test_a_state_that_is_not_the_fold_of_its_log_is_noticed(self, seed: int, tmp_path: Path) -> None:
+    async def test_state_that_differs_from_its_log_is_noticed(self, seed: int, tmp_path: Path) -> None:
         log, live = await prefixes.record(tmp_path, seed, least=20)
         prefixes.folds(log, live)
         live[7] = live[8]
@@ -286,12 +286,12 @@ class TestPrefixes:
 
 class TestKeystrokes:
     @pytest.mark.timeout(400)
-    def test_nothing_is_approved_or_stored_that_was_not_highlighted_and_confirmed(self, seed: int) -> None:
+    def test_only_highlighted_and_confirmed_answers_are_given(self, seed: int) -> None:
         result = keystrokes.run_cases(keystrokes.cases(2, seed, at_once=2, painted=True), seed)
         holds(result, 2 * len(keystrokes.EVERY))
 
     @pytest.mark.timeout(600)
-    def test_every_kind_of_question_can_be_answered_without_painting_the_screen(self, seed: int) -> None:
+    def test_every_kind_of_question_can_be_answered_without_rendering(self, seed: int) -> None:
         wanted = {f"answers to {kind}" for kind in keystrokes.EVERY}
         for more in range(5):  # twenty random strings need not contain an answer
             result = keystrokes.run_cases(keystrokes.cases(20, seed + more, at_once=20), seed + more)
@@ -301,7 +301,7 @@ class TestKeystrokes:
                 break
         assert not wanted
 
-    def test_an_answer_to_a_letter_is_noticed(self) -> None:
+    def test_answer_to_a_letter_key_is_noticed(self) -> None:
         assert keystrokes.allowed("y", "", "Allow once", 9.0) == [[]]
         assert keystrokes.allowed("enter", "", "Allow once", 0.1) == [[]]
         assert [("confirm",)] not in keystrokes.allowed("enter", "", "Deny", 9.0)
@@ -313,12 +313,12 @@ class TestKeystrokes:
 
 
 class TestReplays:
-    def test_a_session_is_drawn_as_it_was(self, seed: int) -> None:
+    def test_replay_shows_the_live_screens(self, seed: int) -> None:
         result = replays.run(replays.SHORT, seed, sessions=1)
         holds(result, 1)
         assert result.counts["screens by seek"] == result.counts["screens by step"] > 10
 
-    def test_a_replay_that_shows_something_else_is_noticed(self) -> None:
+    def test_differing_replay_is_noticed(self) -> None:
         seen = {"chat": [[("said", "bold")]]}
         replays.same(seen, seen, "here")
         for other in ({"chat": [[("said", "")]]}, {"chat": [[("sald", "bold")]]}, {}):
@@ -327,12 +327,12 @@ class TestReplays:
 
 
 class TestImports:
-    def test_a_file_is_refused_and_nothing_is_written_or_imported_and_nothing_is_lost(self, seed: int) -> None:
+    def test_refused_file_writes_and_loses_nothing(self, seed: int) -> None:
         result = imports.run(imports.SHORT, seed)
         holds(result, imports.SHORT)
         assert min(result.counts[what] for what in ("imported", "refused")) > imports.SHORT // 5
 
-    def test_an_import_that_loses_a_part_is_noticed(self) -> None:
+    def test_incomplete_import_is_noticed(self) -> None:
         async def loses(store: EventStore, path: Path) -> tuple[str, Imported]:
             if path.is_file() and path.read_bytes().startswith(b"["):
                 path.write_bytes(path.read_bytes().replace(b'"degrees"', b'"celsius"'))
@@ -345,7 +345,7 @@ class TestImports:
         with pytest.raises(Violation, match=r"degrees.* is lost"):
             imports.chunk(0, 100, loses)
 
-    def test_a_refusal_that_has_written_something_is_noticed(self) -> None:
+    def test_refusal_that_wrote_something_is_noticed(self) -> None:
         async def writes_first(store: EventStore, path: Path) -> tuple[str, Imported]:
             await store.create_conversation(path.name, title="", workspace="", model="")
             return await import_file(store, path)
@@ -353,7 +353,7 @@ class TestImports:
         with pytest.raises(Violation, match="a refusal wrote to the database"):
             imports.chunk(0, 20, writes_first)
 
-    def test_a_refusal_without_a_sentence_is_noticed(self) -> None:
+    def test_refusal_without_a_message_is_noticed(self) -> None:
         async def is_silent(store: EventStore, path: Path) -> tuple[str, Imported]:
             raise ImportRefusedError("no")
 
@@ -363,28 +363,28 @@ class TestImports:
 
 @pytest.mark.strace
 class TestEdits:
-    def test_an_edit_that_is_killed_at_any_call_leaves_old_or_new_and_the_way_back(self, seed: int) -> None:
+    def test_edit_killed_at_any_call_leaves_old_or_new_file_and_its_undo(self, seed: int) -> None:
         result = edits.run(edits.SHORT, seed)
         holds(result, edits.SHORT)
 
-    def test_a_file_that_is_written_over_is_noticed(self, seed: int) -> None:
+    def test_overwritten_file_is_noticed(self, seed: int) -> None:
         result = edits.run(None, seed, in_place=True)
         assert any("neither old nor new" in failure for failure in result.failures)
 
 
 class TestSwaps:
-    def test_a_link_that_is_swapped_in_leads_nowhere(self, seed: int) -> None:
+    def test_link_swapped_in_during_an_edit_is_not_followed(self, seed: int) -> None:
         result = swaps.run(swaps.SHORT, seed)
         holds(result, swaps.SHORT)
         assert result.counts["went through"] > swaps.SHORT / 100
         assert result.counts["refused: FileError"] > swaps.SHORT / 100
 
-    def test_looking_first_and_opening_then_is_noticed(self, seed: int) -> None:
+    def test_check_before_open_is_noticed(self, seed: int) -> None:
         failures = swaps.run(swaps.SHORT, seed, by_path=True).failures
         assert any("outside" in failure for failure in failures)
 
 
-def test_a_damaged_file_is_noticed(tmp_path: Path) -> None:
+def test_damaged_file_is_noticed(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "handloom.db") as connection:
         connection.execute("CREATE TABLE x (y)")
         connection.executemany("INSERT INTO x VALUES (?)", [("z" * 500,)] * 200)
@@ -395,7 +395,7 @@ def test_a_damaged_file_is_noticed(tmp_path: Path) -> None:
         stored.read(tmp_path)
 
 
-def test_a_trial_that_breaks_is_a_failure_with_its_case() -> None:
+def test_exception_in_a_trial_is_a_failure_with_its_case() -> None:
     result = run_trials("x", "", breaks, [7], seed=7)
     assert result.failures[0].startswith("7: Traceback")
     assert "KeyError: 'missing'" in result.failures[0]
@@ -407,11 +407,11 @@ def breaks(seed: int) -> Facts:
     return Facts(peaks={"x": nothing["missing"]})
 
 
-def test_every_part_says_what_it_tries() -> None:
+def test_every_part_has_a_description() -> None:
     assert MEANINGS.keys() == PARTS.keys()
 
 
-def test_the_page_says_what_was_tried_and_what_failed() -> None:
+def test_page_lists_trials_and_failures() -> None:
     good = Result("kills", "nothing is lost", 5, 300, (), {"kills": 300}, {"seconds": 0.5}, 60.0, "abc", "2026-01-01")
     bad = Result("owners", "never two writers", 5, 200, ("5: two writers",), {}, {}, 60.0)
     page = as_markdown("m", [good, bad])
@@ -420,7 +420,7 @@ def test_the_page_says_what_was_tried_and_what_failed() -> None:
     assert "5: two writers" in page
 
 
-def test_children_are_listed_by_what_they_are() -> None:
+def test_child_processes_are_listed_by_kind() -> None:
     waits = [sys.executable, "-c", "print(flush=True); input()"]
     with subprocess.Popen(waits, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

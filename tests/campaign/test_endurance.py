@@ -14,7 +14,7 @@ AT_REST = Sample(0.0, 130.0, 260.0, 100_000, 49, 12, 20, 3, 4_000_000, 100)
 
 
 def hour(seed: int, *, mb_per_hour: float = 0.0, of: str = "", warm_up_mb: float = 60.0) -> list[Sample]:
-    """A sample each minute: noise, caches that fill up in a quarter of an hour, and what is to grow."""
+    """One sample a minute: noise, caches that fill within a quarter of an hour, and optional growth."""
     chance, samples = random.Random(seed), []
     for minute in range(60):
         resident = 130 + min(1.0, minute / 15) * warm_up_mb + mb_per_hour * minute / 60 + chance.gauss(0, 3)
@@ -24,7 +24,7 @@ def hour(seed: int, *, mb_per_hour: float = 0.0, of: str = "", warm_up_mb: float
     return samples
 
 
-def test_what_grows_is_noticed_and_what_only_warms_up_is_not(seed: int) -> None:
+def test_growth_is_distinguished_from_warm_up(seed: int) -> None:
     assert list(judged(hour(seed))) == []
     (found,) = judged(hour(seed, mb_per_hour=3 * BOUND_MB_PER_HOUR))
     assert found.startswith("resident_mb grows by")
@@ -37,7 +37,7 @@ def test_what_grows_is_noticed_and_what_only_warms_up_is_not(seed: int) -> None:
     assert [found.split(" has")[0] for found in judged(log)] == ["the write-ahead log"]
 
 
-def test_a_trend_is_the_line_that_is_nearest() -> None:
+def test_trend_is_a_least_squares_line() -> None:
     slope, error = trend([(x, 3 * x + 1) for x in range(10)])
     assert slope == pytest.approx(3)
     assert error == pytest.approx(0)

@@ -1,4 +1,4 @@
-"""Damaged databases in short form, and the control: an event that is lost and not told of is noticed."""
+"""Damaged databases in short form, and the control: an unreported lost event is noticed."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.campaign.trial import Facts, Violation
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the campaign uses what only Linux has")
 
 
-def test_a_damaged_database_gives_up_what_can_be_read_and_goes_on(seed: int) -> None:
+def test_damaged_database_is_recovered_and_can_continue(seed: int) -> None:
     result = mending.run(mending.SHORT, seed)
     assert result.failures == (), "\n".join(result.failures)
     assert result.counts["events saved"] > 0
 
 
-def test_an_event_that_is_lost_and_not_told_of_is_noticed(tmp_path: Path) -> None:
+def test_unreported_lost_event_is_noticed(tmp_path: Path) -> None:
     mending.make(tmp_path)
     log = mending.log_of(tmp_path)
     (id, events), *_ = log.items()

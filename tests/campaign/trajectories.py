@@ -71,7 +71,7 @@ def trial(case: tuple[int, int]) -> Facts:
 
 
 def read(data: bytes, facts: Facts, codec: Callable[[dict[str, Any], str], Any] = envelope_from_dict) -> None:
-    """Read a file as a trajectory and hold each event to the promise. `codec` is what is tested."""
+    """Read a file as a trajectory and check each event. `codec` is the codec under test."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -97,7 +97,7 @@ def read(data: bytes, facts: Facts, codec: Callable[[dict[str, Any], str], Any] 
 
 
 def check_nothing_lost(item: dict[str, Any], form: dict[str, Any]) -> None:
-    """Every part that came in is still there; those that no version of ours knows, with their values."""
+    """All parts of the input are kept, including those that no version of Handloom knows."""
     kind = form.get("action", form.get("observation"))
     classes = Action.kinds if "action" in form else Observation.kinds
     fields = set(classes[kind].model_fields) if isinstance(kind, str) and kind in classes else set()
@@ -138,7 +138,7 @@ def original(chance: Chance) -> dict[str, Any]:
 
 
 def nasty(chance: Chance) -> Value:
-    """A value that nobody expects."""
+    """An unexpected value."""
     deep: Value = "x"
     for _ in range(chance.choice([3, 60, 300])):
         deep = [deep] if chance.random() < 0.5 else {"d": deep}

@@ -1,7 +1,7 @@
-"""Counted trials: each from its seed, in worker processes, with what failed and what was counted.
+"""Counted trials: each from its seed, in worker processes, with their failures and counts.
 
-A trial is a function of its seed. It returns Facts, or raises Violation where a promise does not hold; any other
-exception is a failure of the trial too, and is kept with its traceback.
+A trial is a function of its seed. It returns Facts, or raises Violation if an invariant does not hold; any other
+exception is a failure of the trial too, and is stored with its traceback.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Violation(AssertionError):
 
 
 def within(limit_s: float) -> float:
-    """A published limit: kept to in the full campaign, which has the machine to itself.
+    """A published limit, checked in the full campaign, which runs alone.
 
     In the short form, beside other tests, nobody judges speed: there it is a guard against hanging.
     """
@@ -75,12 +75,12 @@ class Result:
     peaks: dict[str, float]
     seconds: float
     commit: str = ""
-    """What was tried; set by who publishes it."""
+    """What was tried; set by the caller that publishes it."""
     date: str = ""
 
     @property
     def upper_bound(self) -> float | None:
-        """What the rate of failures is below, at 95 %, where no trial failed: about 3 in n."""
+        """The upper bound of the failure rate at 95 % confidence if no trial failed: about 3 in n."""
         return 3 / self.trials if not self.failures and self.trials else None
 
     def as_dict(self) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def _guarded(trial: Trial, case: Any) -> tuple[Facts, str]:
 
 
 def _begin_worker() -> None:
-    """Become the parent of whatever a killed process leaves behind, so that nothing is left unseen."""
+    """Become the parent of orphaned processes, so that none is overlooked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

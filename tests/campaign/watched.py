@@ -1,9 +1,9 @@
-"""The workspace as people start it, which also counts what it holds, when it is asked to.
+"""The workspace as users start it, which also reports its objects on request.
 
     python -m tests.campaign.watched FILE ARGUMENTS...
 
-Runs `handloom ARGUMENTS...`. At each SIGUSR2 it collects its garbage and puts a line of JSON at the end of FILE: the
-asyncio tasks that are not done, and the objects that Python knows of, by type, the most frequent ones.
+Runs `handloom ARGUMENTS...`. At each SIGUSR2 it collects garbage and appends a line of JSON to FILE: the pending
+asyncio tasks, and the number of Python objects by type, for the most frequent types.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from types import FrameType
 from tui.__main__ import main
 
 NAMED = 40
-"""Types that are told of."""
+"""Types that are reported."""
 
 
 def count_into(file: str) -> None:

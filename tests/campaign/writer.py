@@ -21,7 +21,7 @@ from core.store.event_store import EventStore
 from core.store.writer import Draft, Lease
 
 BATCHES: Sequence[Sequence[int]] = ((1,), (1,), (3,), (1, 2, 1), (1,), (20,), (1,), (2, 2), (1,), (1,))
-"""Appends in their order: those of one row at the same time, each of so many events."""
+"""Appends in order: those of one row concurrently, each with a number of events."""
 BIG = 30_000
 """Characters of every seventh message, so that one commit has many pages."""
 CHECKPOINT_PAGES = 8

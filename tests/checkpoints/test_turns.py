@@ -1,4 +1,4 @@
-"""A checkpoint at both ends of each turn: recorded when files changed, and reported when there are none."""
+"""A checkpoint at both ends of each turn: recorded if files changed, and reported if there are none."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ async def test_work_after_a_pause_is_a_new_turn(tmp_path: Path) -> None:
 
 
 class Labels:
-    """Notes what checkpoints are taken for; `ids` are what they are called, one after the other."""
+    """Records why checkpoints are taken; `ids` are their ids, in order."""
 
     def __init__(self, *ids: str) -> None:
         self.labels: list[str] = []

@@ -51,7 +51,7 @@ RUNTIMES: Mapping[str, Callable[[Path], Runtime]] = {
 
 
 def _named(runtimes: Iterable[str]) -> list[Any]:
-    """Each under its name, which is also the marker of one that not every machine can have."""
+    """Each runtime by name, which is also the marker of one that not every machine has."""
     return [pytest.param(name, marks=getattr(pytest.mark, name) if name in REQUIREMENTS else ()) for name in runtimes]
 
 
@@ -86,7 +86,7 @@ class Place:
 
 
 class Life:
-    """Whether anything still lives that has the pipe `life` of the workspace open for writing.
+    """Whether a process still has the pipe `life` of the workspace open for writing.
 
     The kernel hangs up when the last one has gone, in whatever sandbox it was and whatever number it had there.
     """
@@ -97,7 +97,7 @@ class Life:
         self._fd = os.open(folder / "life", os.O_RDONLY | os.O_NONBLOCK)
 
     def has_ended(self, within_s: float = 60.0) -> bool:
-        """Wait for the end of those that opened it. There must have been one."""
+        """Wait until all processes that opened it have ended. There must have been one."""
         poll = select.poll()
         poll.register(self._fd, select.POLLHUP)
         return bool(poll.poll(within_s * 1000))

@@ -21,7 +21,7 @@ from tests.doubles import Unconfined
 
 
 class InProcessRuntime(Unconfined):
-    """Implements core.protocols.Runtime. `no_change_timeout_s` is the silence after which a command is asked about."""
+    """Implements core.protocols.Runtime. After `no_change_timeout_s` of silence a command returns a hint."""
 
     def __init__(self, working_dir: Path, no_change_timeout_s: float) -> None:
         self.working_dir = str(working_dir)

@@ -18,7 +18,7 @@ NOWHERE = "http://127.0.0.1:1"
 
 
 class RemoteHere(RemoteRuntime):
-    """Has a server on loopback before it is started first; whoever runs the tests ends it."""
+    """Starts a server on loopback when it is started first; the caller ends it."""
 
     servers: ClassVar[list[tuple[subprocess.Popen[bytes], str]]] = []
 

@@ -1,4 +1,4 @@
-"""One shell that remembers, told in V0's words, and usable after everything."""
+"""One shell that keeps its state, gives V0's messages, and stays usable."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class TestOneCommand:
         ("command", "exit_code"),
         [("true", 0), ("false", 1), ("(exit 42)", 42), ("no-such-command", 127), ("bash -c 'kill -9 $$'", 137)],
     )
-    async def test_its_exit_code_is_told(self, place: Place, command: str, exit_code: int) -> None:
+    async def test_exit_code_is_returned(self, place: Place, command: str, exit_code: int) -> None:
         observation = await place.run(command)
         assert observation.metadata.exit_code == exit_code
         assert observation.metadata.suffix == f"\n[The command completed with exit code {exit_code}.]"
 
-    async def test_it_runs_in_the_workspace_and_is_shown_with_its_output(self, place: Place) -> None:
+    async def test_command_runs_in_the_workspace_and_its_output_is_shown(self, place: Place) -> None:
         assert (await place.run("pwd")).content == str(place.folder)
         assert place.watcher.shown == f"\x1b[2m$ pwd\x1b[0m\r\n{place.folder}\r\n".encode()
 
-    async def test_its_frames_name_it_as_their_cause(self, place: Place) -> None:
+    async def test_frames_name_the_command_as_their_cause(self, place: Place) -> None:
         await place.run("echo one")
         await place.run("echo two")
         causes = [frame.cause for frame in place.watcher.frames if isinstance(frame, TerminalOutput)]
@@ -39,16 +39,16 @@ class TestOneCommand:
         observation = await place.run("echo one\nfalse\ncat <<E\ntwo\nE\nfor n in 3 4\ndo echo $n\ndone")
         assert observation.content == "one\ntwo\n3\n4"
 
-    async def test_text_of_any_script_is_kept(self, place: Place) -> None:
+    async def test_text_in_any_script_is_kept(self, place: Place) -> None:
         assert (await place.run("printf 'ünï 汉字 🦆\\n'")).content == "ünï 汉字 🦆"
 
-    async def test_bytes_that_are_no_text_are_replaced_and_shown_as_they_are(self, place: Place) -> None:
+    async def test_invalid_utf8_is_replaced_and_shown_unchanged(self, place: Place) -> None:
         observation = await place.run(r"printf 'a\xff\xfe\x00b\n'")
         assert observation.content.replace("\0", "") == "a\ufffd\ufffdb"
         assert b"a\xff\xfe\x00b\r\n" in place.watcher.shown
 
     @pytest.mark.alone
-    async def test_much_output_is_shown_whole_and_told_by_its_ends(self, place: Place) -> None:
+    async def test_long_output_is_shown_completely_and_returned_truncated(self, place: Place) -> None:
         observation = await place.run("seq 1 100000")
         assert len(observation.content) <= MAX_CMD_OUTPUT_CHARS + 200
         assert observation.content.startswith("1\n2\n")
@@ -58,14 +58,14 @@ class TestOneCommand:
 
 
 class TestState:
-    async def test_folder_variables_and_functions_stay(self, place: Place) -> None:
+    async def test_folder_variables_and_functions_are_kept(self, place: Place) -> None:
         await place.run("mkdir sub && cd sub && export kept=1 && told() { echo told $kept; }")
         observation = await place.run("pwd; told")
         assert observation.content == f"{place.folder}/sub\ntold 1"
         assert observation.metadata.working_dir == f"{place.folder}/sub"
 
     @pytest.mark.parametrize(("command", "exit_code"), [("exit 3", 3), ("kill -9 $$", 137), ("set -e; false", 1)])
-    async def test_the_end_of_the_shell_gives_its_exit_code_and_a_fresh_shell(
+    async def test_exit_returns_its_code_and_starts_a_fresh_shell(
         self, place: Place, command: str, exit_code: int
     ) -> None:
         await place.run("cd /usr; kept=1")
@@ -76,7 +76,7 @@ class TestState:
 
 
 class TestTime:
-    async def test_silence_brings_v0s_hint_and_an_empty_command_waits_on(self, place: Place) -> None:
+    async def test_silence_gives_v0s_hint_and_an_empty_command_keeps_waiting(self, place: Place) -> None:
         observation = await place.run("echo begun; read line; echo $line")
         assert observation.metadata.suffix in (prompt.WAITS, prompt.no_new_output(NO_CHANGE_TIMEOUT_S))
         assert (observation.content, observation.metadata.exit_code) == ("begun", -1)
@@ -86,12 +86,12 @@ class TestTime:
         ended = await place.run("said", is_input=True)
         assert (ended.content.splitlines()[-1], ended.metadata.exit_code) == ("said", 0)
 
-    async def test_the_hard_time_out_is_told_in_v0s_words(self, place: Place) -> None:
+    async def test_hard_timeout_gives_v0s_message(self, place: Place) -> None:
         observation = await place.run("echo begun; sleep 100", timeout=0.3, blocking=True)
         assert observation.metadata.suffix == prompt.timed_out(0.3)
         assert (observation.content, observation.metadata.exit_code) == ("begun", -1)
 
-    async def test_a_new_command_waits_for_the_old_one_to_be_ended_by_a_key(self, place: Place) -> None:
+    async def test_new_command_is_refused_until_the_running_one_is_ended_by_a_key(self, place: Place) -> None:
         await place.run("sleep 100", timeout=0.3)
         refused = await place.run("echo second")
         assert refused.metadata.suffix == prompt.not_executed("echo second")
@@ -99,7 +99,7 @@ class TestTime:
         assert stopped.metadata.suffix == "\n[The command completed with exit code 130. CTRL+C was sent.]"
         assert (await place.run("echo usable")).content == "usable"
 
-    async def test_nothing_runs_to_wait_for_or_to_talk_to(self, place: Place) -> None:
+    async def test_without_a_running_command_there_is_nothing_to_wait_for(self, place: Place) -> None:
         assert (await place.run("")).content == "ERROR: No previous running command to retrieve logs from."
         assert (await place.run("y", is_input=True)).content == ("ERROR: No previous running command to interact with.")
 
@@ -114,7 +114,7 @@ class TestInterrupt:
         assert life.has_ended()
         assert (await place.run("echo usable")).content == "usable"
 
-    async def test_at_any_moment_the_next_command_finds_its_shell(self, place: Place, seed: int) -> None:
+    async def test_cancelling_at_any_moment_leaves_a_working_shell(self, place: Place, seed: int) -> None:
         moments = random.Random(seed)
         for turn in range(20):
             running = asyncio.create_task(place.run("for n in 1 2 3; do echo $n; sleep 0.01; done; exit 3"))
@@ -125,7 +125,7 @@ class TestInterrupt:
 
 
 class TestLentSecrets:
-    async def test_a_secret_reaches_one_command_over_every_way(self, place: Place) -> None:
+    async def test_secret_reaches_one_command_on_every_transport(self, place: Place) -> None:
         with injecting({"TOKEN": "tk-77 'x'\nsecond"}):
             printed = (await place.run('printf "%s|" "$TOKEN"; printenv TOKEN')).content
         assert printed == "tk-77 'x'\nsecond|tk-77 'x'\nsecond"

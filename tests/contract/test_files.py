@@ -23,7 +23,7 @@ from tests.contract.conftest import Place, WithServer
 
 
 class TestReadAndWrite:
-    async def test_what_is_written_is_read_again(self, place: Place) -> None:
+    async def test_written_file_is_read_unchanged(self, place: Place) -> None:
         wrote = await place.do(FileWriteAction(path="sub/notes", content="eins\nzwei ü"))
         assert wrote == FileWriteObservation(path="sub/notes")
         assert (place.folder / "sub/notes").read_text() == "eins\nzwei ü\n"
@@ -32,11 +32,11 @@ class TestReadAndWrite:
         part = await place.get(FileReadObservation, FileReadAction(path="sub/notes", start=1, end=2))
         assert part.content == "zwei ü\n"
 
-    async def test_a_relative_path_begins_in_the_shells_folder(self, place: Place) -> None:
+    async def test_relative_path_starts_in_the_folder_of_the_shell(self, place: Place) -> None:
         await place.run("mkdir sub; cd sub; echo text > f")
         assert (await place.get(FileReadObservation, FileReadAction(path="f"))).content == "text\n"
 
-    async def test_what_cannot_be_read_is_told_in_v0s_words(self, place: Place) -> None:
+    async def test_unreadable_file_gives_v0s_message(self, place: Place) -> None:
         (place.folder / "binary").write_bytes(b"\0\1\2")
         told = {
             "none": f"File not found: {place.folder}/none. Your current working directory is {place.folder}.",
@@ -46,7 +46,7 @@ class TestReadAndWrite:
         for path, text in told.items():
             assert (await place.get(ErrorObservation, FileReadAction(path=path))).content == text
 
-    async def test_a_large_file_passes(self, place: Place) -> None:
+    async def test_large_file_is_transferred(self, place: Place) -> None:
         text = "x" * 1_040_000
         edited = await place.edit("create", place.folder / "large", file_text=text)
         assert isinstance(edited, FileEditObservation)
@@ -58,7 +58,7 @@ class TestEditor:
     def file(self, tmp_path: Path) -> Path:
         return tmp_path / "code.py"
 
-    async def test_its_commands_follow_each_other_and_are_taken_back(self, place: Place, file: Path) -> None:
+    async def test_editor_commands_run_in_order_and_can_be_undone(self, place: Place, file: Path) -> None:
         steps: list[tuple[str, dict[str, Any], str, str]] = [
             ("create", {"file_text": "a = 1\nb = 2\n"}, "File created successfully at: ", "a = 1\nb = 2\n"),
             ("str_replace", {"old_str": "a = 1", "new_str": "a = 7"}, "The file ", "a = 7\nb = 2\n"),
@@ -72,7 +72,7 @@ class TestEditor:
             assert observation.content.startswith(f"{begins}{file}")
             assert (file.read_text(), observation.new_content) == (content, content)
 
-    async def test_it_shows_a_file_with_numbered_lines(self, place: Place, file: Path) -> None:
+    async def test_view_shows_numbered_lines(self, place: Place, file: Path) -> None:
         file.write_text("one\ntwo\n")
         shown = f"Here's the result of running `cat -n` on {file}:\n     1\tone\n     2\ttwo\n"
         asked = FileReadAction(path=str(file), impl_source=FileReadSource.OH_ACI)
@@ -96,7 +96,7 @@ class TestEditor:
             ("undo_edit", {}, "No edit history found for {}."),
         ],
     )
-    async def test_it_refuses_in_v0s_words(
+    async def test_invalid_edit_gives_v0s_message(
         self, place: Place, file: Path, command: str, fields: dict[str, Any], told: str
     ) -> None:
         file.write_text("a\na\n")
@@ -106,7 +106,7 @@ class TestEditor:
         assert file.read_text() == "a\na\n"
 
 
-async def test_files_wait_for_no_command(place: Place) -> None:
+async def test_file_actions_do_not_wait_for_a_command(place: Place) -> None:
     (place.folder / "f").write_text("text")
     running = asyncio.create_task(place.do(CmdRunAction(command="echo begun; sleep 30", blocking=True)))
     await place.watcher.sees(b"begun\r\n")
@@ -119,7 +119,7 @@ async def test_files_wait_for_no_command(place: Place) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_an_edit_is_taken_back_after_a_restart(
+async def test_edit_can_be_undone_after_a_restart(
     served: tuple[Place, WithServer], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place, runtime = served
@@ -135,7 +135,7 @@ async def test_an_edit_is_taken_back_after_a_restart(
     assert file.read_text() == "one\n"
 
 
-async def test_a_file_beside_the_workspace_is_out_of_reach(
+async def test_file_beside_the_workspace_is_unreachable(
     served: tuple[Place, WithServer], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     place, _ = served

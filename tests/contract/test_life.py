@@ -60,11 +60,11 @@ class TestAnswers:
             assert isinstance(observation, NullObservation) != action_class.runnable, kind
             assert (await place.run(f"echo after {kind}")).content == f"after {kind}"
 
-    async def test_a_thought_is_logged(self, place: Place) -> None:
+    async def test_thought_is_logged(self, place: Place) -> None:
         logged = AgentThinkObservation(content="Your thought has been logged.")
         assert await place.do(AgentThinkAction(thought="hm")) == logged
 
-    async def test_nothing_unconfirmed_is_carried_out(self, place: Place) -> None:
+    async def test_unconfirmed_action_is_not_run(self, place: Place) -> None:
         command = "touch done"
         waiting = CmdRunAction(command=command, confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
         rejected = CmdRunAction(command=command, confirmation_state=ActionConfirmationStatus.REJECTED)
@@ -74,11 +74,11 @@ class TestAnswers:
         )
         assert not (place.folder / "done").exists()
 
-    async def test_what_only_a_plugin_can_do_says_so(self, place: Place) -> None:
+    async def test_action_without_its_plugin_is_an_error(self, place: Place) -> None:
         observation = await place.get(ErrorObservation, IPythonRunCellAction(code="1"))
         assert observation.content.startswith("Action run_ipython is not supported in the current runtime.")
 
-    async def test_commands_that_come_together_are_carried_out_in_their_order(self, place: Place) -> None:
+    async def test_concurrent_commands_run_in_order(self, place: Place) -> None:
         first = asyncio.create_task(place.run("echo begun; read -t 0.2; echo one >> order"))
         await place.watcher.sees(b"begun\r\n")
         second = asyncio.create_task(place.run("echo two >> order; cat order"))
@@ -87,27 +87,27 @@ class TestAnswers:
 
 
 class TestStarting:
-    async def test_it_says_where_it_works_and_what_holds_it(self, runtime: Runtime, tmp_path: Path) -> None:
+    async def test_runtime_reports_its_folder_and_isolation(self, runtime: Runtime, tmp_path: Path) -> None:
         assert runtime.working_dir == str(tmp_path)
         assert runtime.isolation
 
-    async def test_starting_twice_is_free(self, place: Place) -> None:
+    async def test_starting_twice_does_nothing(self, place: Place) -> None:
         await place.run("kept=1")
         await asyncio.gather(place.runtime.start(), place.runtime.start())
         assert (await place.run("echo $kept")).content == "1"
 
-    async def test_nothing_is_carried_out_before_the_start(self, runtime: Runtime) -> None:
+    async def test_action_before_the_start_is_refused(self, runtime: Runtime) -> None:
         with pytest.raises(RuntimeUnavailableError, match=r"not running\. Start it first"):
             await runtime.execute(AgentThinkAction(), 1, Watcher())
 
-    async def test_it_can_be_started_again_after_closing(self, place: Place) -> None:
+    async def test_closed_runtime_can_be_started_again(self, place: Place) -> None:
         await place.runtime.aclose()
         await place.runtime.start()
         assert (await place.run("echo hi")).content == "hi"
 
 
 class TestEnvironment:
-    async def test_variables_reach_the_shell_that_runs_and_those_that_follow(self, place: Place) -> None:
+    async def test_variables_reach_the_running_shell_and_later_ones(self, place: Place) -> None:
         await place.run("false")
         await place.runtime.set_environment({"COLOUR": "light 'blue'\n$HOME", "OTHER": "x"})
         assert (await place.run('echo "$? $COLOUR"; env | grep ^OTHER')).content == "1 light 'blue'\n$HOME\nOTHER=x"
@@ -134,7 +134,7 @@ class TestEnding:
         with pytest.raises(RuntimeUnavailableError):
             await place.do(AgentThinkAction())
 
-    async def test_closing_while_a_command_runs_answers_whoever_waits_for_it(self, place: Place) -> None:
+    async def test_closing_answers_the_running_command(self, place: Place) -> None:
         running = asyncio.create_task(place.do(CmdRunAction(command="echo begun; sleep 100", blocking=True)))
         await place.watcher.sees(b"begun\r\n")
         async with asyncio.timeout(60):  # the command takes longer
@@ -148,7 +148,7 @@ class TestEnding:
 
 
 class TestDeathOfTheServer:
-    async def test_it_is_said_and_another_start_gives_a_new_one(self, served: tuple[Place, WithServer]) -> None:
+    async def test_dead_server_is_reported_and_a_new_start_replaces_it(self, served: tuple[Place, WithServer]) -> None:
         place, runtime = served
         running = asyncio.create_task(place.run("echo begun; sleep 100"))
         await place.watcher.sees(b"begun\r\n")
@@ -163,7 +163,7 @@ class TestDeathOfTheServer:
         assert runtime.server_pid != pid
         assert (await place.run("echo again")).content == "again"
 
-    async def test_closing_ends_the_server_and_what_had_left_its_session(
+    async def test_closing_ends_the_server_and_detached_processes(
         self, served: tuple[Place, WithServer], life: Life
     ) -> None:
         place, runtime = served
@@ -175,7 +175,7 @@ class TestDeathOfTheServer:
         assert life.has_ended()
 
 
-async def test_what_a_command_left_running_is_listed_and_can_be_ended(served: tuple[Place, WithServer]) -> None:
+async def test_leftover_jobs_are_listed_and_can_be_ended(served: tuple[Place, WithServer]) -> None:
     place, runtime = served
     await place.run("(setsid sleep 4321 &) ; until pgrep -fx 'sleep 4321' >/dev/null; do sleep 0.01; done")
     (job,) = [job for job in await runtime.jobs() if job.command == "sleep 4321"]

@@ -77,7 +77,7 @@ class Violation(AssertionError):
 
 
 def set_aside(s: State, span: range) -> State:
-    """What an undo of these events sets aside and a redo has again, with the rest as it is at first."""
+    """The part of the state that an undo removes and a redo restores, beside initial values."""
     return replace(
         State.initial(),
         first_message_id=s.first_message_id,
@@ -105,7 +105,7 @@ class World:
     seed: int
     machine: Any = field(default_factory=lambda: REAL)
     reached: set[str] = field(default_factory=set)
-    """What stood in the way, by kind and name; so that a test can tell that everything did at some time."""
+    """Situations that occurred, by kind and name, so that a test can check that all of them did."""
 
     def __post_init__(self) -> None:
         self.rng = random.Random(self.seed)
@@ -138,7 +138,7 @@ class World:
         self.agreed: set[int | None] = set()
         """The actions to which the user said yes."""
         self.behind: set[int] = set()
-        """The actions that stood behind one that the user denied, and had not begun."""
+        """The actions after one that the user denied, which had not begun."""
         self.reading: set[int] = set()
         """The actions that only read."""
         self.found: dict[int, State] = {}
@@ -284,7 +284,7 @@ class World:
         self.append(NullObservation(), ENVIRONMENT, self.recalling.pop(0))
 
     def user_wants(self, wish: AgentState, thought: str = "") -> None:
-        """A wish; an answer may name an action that waits, one that does not any more, or none."""
+        """A random answer, for an action that waits, one that no longer waits, or none."""
         cause = None
         if wish in (AgentState.USER_CONFIRMED, AgentState.USER_REJECTED):
             waiting = [pending.id for pending in self.state.queue if pending.held]
@@ -292,7 +292,7 @@ class World:
         self.append(ChangeAgentStateAction(agent_state=wish, thought=thought), USER, cause)
 
     def note_yes(self, before: State, envelope: Envelope) -> None:
-        """Remember to which action the user said yes, and what stood behind those to which he said no."""
+        """Record which action the user approved, and the actions after those that were denied."""
         event = envelope.event
         if isinstance(event, ChangeAgentStateAction) and event.agent_state is AgentState.USER_CONFIRMED:
             if before.awaiting is not None and envelope.cause not in (None, before.awaiting):
@@ -309,7 +309,7 @@ class World:
                 self.reached |= {"denied one of several"} if behind and event.thought else set()
 
     def user_does_something_else(self) -> None:
-        """A queued message, one that is dropped, a way out of a loop, a wish to condense, an errand."""
+        """A queued message, a removed one, a way out of a loop, a compaction, or a command of the environment."""
         match self.rng.randrange(6 + 2 * self.plans_first):
             case 6 | 7:
                 self.append(PlanAction(approved=self.rng.random() < 0.6), USER)
@@ -328,7 +328,7 @@ class World:
                 self.append(CmdOutputObservation(command="git"), ENVIRONMENT, self.side_actions.pop())
 
     def user_undoes(self) -> None:
-        """A turn that stands, or the last undo; the session begins one only while the controller rests."""
+        """An undo of a turn, or a redo; the session starts one only while the controller rests."""
         undone = self.state.undone
         if undone and self.rng.random() < 0.5:
             action = UndoAction(first=undone[-1].first, chat=undone[-1].chat, redoes=undone[-1].id)
@@ -363,7 +363,7 @@ class World:
 
     @property
     def plans(self) -> bool:
-        """Whether the plan is still to be approved, by what the controller has seen."""
+        """Whether the plan still needs approval, according to the controller's events."""
         seen = [e for e in self.log if e.id <= self.seen]
         spans = undone_spans(seen)
         said = [e.event.approved for e in seen if isinstance(e.event, PlanAction) and e.source is USER
@@ -374,7 +374,7 @@ class World:
         return any(event_id in span for span in undone_spans(self.log))
 
     def check_undone(self, first: int) -> None:
-        """The controller knows no more of a turn that is undone than before it; but what was spent is spent."""
+        """Undoing a turn restores the controller's state before it, except for costs."""
         s = self.state
         said = [e.id for e in self.log if is_said(e) and not self.is_undone(e.id)]
         check(s.first_message_id == (said[0] if said else None), "greeted by a message that is undone")
@@ -387,7 +387,7 @@ class World:
         )
 
     def crash_and_restart(self) -> None:
-        """The process dies; what was in flight is gone. Another one folds the log and settles what is owed."""
+        """The process dies, and work in flight is lost. Another process folds the log and settles what is open."""
         self.crashed = True
         self.inbox.clear()
         self.thinking.clear()
@@ -473,7 +473,7 @@ class World:
         self.check_limits()
 
     def check_condensation(self, before: State, envelope: Envelope) -> None:
-        """One that the user wants while all rests wakes nobody up."""
+        """A compaction at rest wakes no agent."""
         if isinstance(envelope.event, ChangeAgentStateAction) and envelope.event.agent_state is AgentState.STOPPED:
             self.condensed = False  # a wish that is on its way may be given up, and comes again
         if isinstance(envelope.event, CondensationRequestAction) and self.state.asked == envelope.id:
@@ -485,7 +485,7 @@ class World:
                 check(self.state.asked is None, "the model is asked because of a condensation")
 
     def check_limits(self) -> None:
-        """A call that begins is within what the user allowed."""
+        """A call that begins is within the user's limits."""
         s = self.state
         if s.asked == self.seen:
             most = s.allowed.max_iterations

@@ -52,7 +52,7 @@ AGENT, USER, ENVIRONMENT = EventSource.AGENT, EventSource.USER, EventSource.ENVI
 
 
 class Talk:
-    """A conversation told event by event; emitted events are appended as the shell would."""
+    """A conversation built event by event; emitted events are appended as in the controller."""
 
     def __init__(self, limits: Limits | None = None) -> None:
         self.limits = limits
@@ -84,7 +84,7 @@ class Talk:
         return len(self.log) - 1
 
     def user_says(self, text: str = "do it") -> int:
-        """A message that memory has answered; the agent has been asked. The answer is what it was asked about."""
+        """A message that memory has answered, so that the agent is called. The answer refers to that call."""
         self.add(MessageAction(content=text), USER)
         recall = max(e.id for e in self.log if isinstance(e.event, RecallAction))
         self.add(NullObservation(), ENVIRONMENT, recall)
@@ -665,7 +665,7 @@ def test_queue_survives_interrupt_and_restart() -> None:
     assert [queued.text for queued in fold(talk.log).queued] == ["next"]
 
 
-# -- delegates, and what the environment runs ----------------------------------------------------------------------
+# -- delegates and commands of the environment -------------------------------------------------------------------------
 
 
 def delegate(talk: Talk, count: int, *, held: bool = False) -> list[int]:

@@ -52,7 +52,7 @@ EVERYTHING = {
     "denied one of several",
     "rate limited",
 }
-"""What stands in the way of some of them and what is undone, so that it is known to have been tried."""
+"""Situations that some interleavings must reach, so that they are known to have been tested."""
 
 
 def test_the_invariants_hold_in_random_interleavings(seed: int) -> None:
@@ -75,7 +75,7 @@ def forgets_unread_messages(s: State, env: Envelope) -> State:
 
 
 def takes_stale_answers(s: State, env: Envelope) -> State:
-    """An answer is accepted whatever it answers."""
+    """An answer is accepted for any action."""
     if env.source is EventSource.AGENT and env.cause is not None and s.asked is None and s.answer_left == 0:
         return decide.evolve(replace(s, asked=env.cause), env)
     return decide.evolve(s, env)
@@ -151,7 +151,7 @@ def waits_for_a_condensation_that_nobody_asks_for(s: State, env: Envelope) -> St
 
 
 def condenses_again_and_again(s: State, env: Envelope) -> State:
-    """A history that cannot be made shorter is condensed for ever."""
+    """A history that cannot be shortened is condensed endlessly."""
     return decide.evolve(replace(s, condensed=False), env)
 
 
@@ -236,7 +236,7 @@ def undoes_what_failed(s: State, env: Envelope) -> State:
 
 
 RARE: dict[Callable[[State, Envelope], State], int] = {keeps_an_approval_that_was_undone: 3300}
-"""Where the search begins for what one interleaving in a thousand shows, so that it is not long."""
+"""The seed at which the search starts, for something that one interleaving in a thousand shows."""
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What is a loop and what is not: the scenarios and thresholds of V0, and those that V0 misses or misjudges."""
+"""What counts as a loop: the scenarios and thresholds of V0, and those that V0 misses or misjudges."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class ManagerFixture:
         self.place = place
         self.manager = manager
         self.runtimes = runtimes
-        """Those that conversations made from now on get, first to last; then plain ones."""
+        """Models for conversations created from now on, in order; afterwards plain ones."""
 
     async def create(self, turns: Sequence[dict[str, Any]] = ONE_STEP, **named: Any) -> AgentSession:
         model = write_script(self.place, turns, f"{len(list(self.place.iterdir()))}.yaml")
@@ -176,7 +176,7 @@ async def test_message_resumes_a_suspended_conversation_and_suspends_another(tmp
 
 
 async def test_working_conversation_is_never_suspended(tmp_path: Path) -> None:
-    """V0 closes the oldest, whatever it does."""
+    """V0 closes the oldest one, even if it works."""
     async with open_manager(tmp_path, max_concurrent=2) as managed:
         busy, idle = await managed.working(), await managed.create()
         await managed.create()
@@ -309,7 +309,7 @@ async def test_detached_conversation_keeps_working(tmp_path: Path) -> None:
 
 
 class Clock:
-    """Stands until it is set."""
+    """Waits until it is set."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -328,7 +328,7 @@ async def is_open(managed: ManagerFixture, session: AgentSession) -> bool:
 
 
 async def test_detached_conversation_is_closed_after_the_delay(tmp_path: Path) -> None:
-    """V0 drops what is detached at the next tick, whatever its age."""
+    """V0 closes a detached conversation at the next tick, whatever its age."""
     clock = Clock()
     async with open_manager(tmp_path, clock=clock, close_delay_s=60) as managed:
         session = await managed.create()

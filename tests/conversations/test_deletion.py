@@ -1,4 +1,4 @@
-"""Deleting a conversation: what is refused, the order, and that other conversations are left alone."""
+"""Deleting a conversation: refusals, order, and that other conversations are unaffected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
 
 
 class Outside:
-    """What is kept of conversations outside the database; `fails` once with what it is set to."""
+    """Stored data of conversations outside the database; raises `fails` once if it is set."""
 
     def __init__(self) -> None:
         self.forgotten: list[str] = []

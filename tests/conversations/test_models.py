@@ -32,7 +32,7 @@ async def house(
 
 
 async def work(session: AgentSession, text: str = "go") -> list[str]:
-    """Say something and wait until the agent rests; what it was told in words on the way."""
+    """Send a message and wait until the agent rests. Returns the notices."""
     told: list[str] = []
 
     def note(frame: Frame) -> None:
@@ -47,7 +47,7 @@ async def work(session: AgentSession, text: str = "go") -> list[str]:
 
 
 async def said(session: AgentSession) -> list[str]:
-    """What the agent said."""
+    """The messages of the agent."""
     return [e.event.content for e in await session.stream.read() if isinstance(e.event, MessageAction)]
 
 

@@ -48,7 +48,7 @@ def test_repository_address_and_branch_are_parsed(text: str, repository: Reposit
         *("/a/b#", "/a/b#-b", "/a/b#a b", "/a/b#a..b", "/a/b#a:b", "/a/b#b.lock", "/a/b#a@{1}", "/a/b#.b", "/a/b#b/"),
     ],
 )
-def test_what_git_could_take_for_something_else_is_refused(text: str) -> None:
+def test_addresses_and_branches_that_look_like_options_are_refused(text: str) -> None:
     with pytest.raises(UsageError, match=r"https://HOST/PATH"):
         Repository.parse(text)
 

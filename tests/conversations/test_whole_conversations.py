@@ -64,7 +64,7 @@ def frame(after: int, ms: int, data: bytes, *, cause: int = 0) -> RecordedFrame:
     return RecordedFrame(after, AT + timedelta(milliseconds=ms), TerminalOutput(cause, data))
 
 
-async def test_a_list_tells_what_the_events_told(store: EventStore) -> None:
+async def test_list_has_the_facts_of_the_events(store: EventStore) -> None:
     lease = await store.create_conversation("c", title="t", workspace="/w", model="m")
     metrics = LLMMetrics(accumulated_cost=0.5)
     for event, source in (
@@ -82,7 +82,7 @@ async def test_a_list_tells_what_the_events_told(store: EventStore) -> None:
     assert (await store.conversations())[0].cost is None
 
 
-async def test_a_list_is_filtered_and_read_in_pages(store: EventStore) -> None:
+async def test_list_is_filtered_and_paged(store: EventStore) -> None:
     for number in range(5):
         await store.adopt(new(f"c{number}", title="Odd" if number % 2 else "Even"), envelopes())
     every = [info.id for info in await store.conversations()]
@@ -94,7 +94,7 @@ async def test_a_list_is_filtered_and_read_in_pages(store: EventStore) -> None:
     assert await store.conversations(where=ConversationFilter(states=frozenset({"running"}))) == []
 
 
-async def test_what_is_adopted_comes_back_whole(store: EventStore) -> None:
+async def test_adopted_conversation_is_complete(store: EventStore) -> None:
     blob = parse_data_url(f"data:image/png;base64,{PNG}")
     assert blob is not None
     given = envelopes(MessageAction(content="hello"), CmdOutputObservation(content="x" * 5000, command="ls"))
@@ -112,7 +112,7 @@ async def test_what_is_adopted_comes_back_whole(store: EventStore) -> None:
     assert timeline.times[0] == AT.timestamp()
 
 
-async def test_a_conversation_is_adopted_whole_or_not_at_all(store: EventStore) -> None:
+async def test_conversation_is_adopted_completely_or_not_at_all(store: EventStore) -> None:
     with_a_gap = [envelopes(MessageAction(content="a"))[0], envelopes(*[MessageAction(content="b")] * 3)[2]]
     with pytest.raises(Exception, match="not the next one"):
         await store.adopt(new(), with_a_gap)
@@ -122,7 +122,7 @@ async def test_a_conversation_is_adopted_whole_or_not_at_all(store: EventStore) 
         await store.adopt(new(), [])
 
 
-async def test_a_fork_has_the_events_up_to_one_and_goes_its_own_way(store: EventStore) -> None:
+async def test_fork_has_the_events_up_to_its_point_and_is_independent(store: EventStore) -> None:
     lease = await store.create_conversation("c", title="t", workspace="/w", model="m")
     for text in ("one", "two", "three"):
         await store.append(lease, [Draft(MessageAction(content=text), USER)])
@@ -138,7 +138,7 @@ async def test_a_fork_has_the_events_up_to_one_and_goes_its_own_way(store: Event
         await store.fork("c", 9, new("g"))
 
 
-async def test_nothing_is_left_of_a_deleted_conversation(tmp_path: Path) -> None:
+async def test_deleted_conversation_leaves_nothing(tmp_path: Path) -> None:
     canary = "Zeisigkanarie"
     home = tmp_path / "home"
     async with EventStore(home) as store:
@@ -161,7 +161,7 @@ async def test_nothing_is_left_of_a_deleted_conversation(tmp_path: Path) -> None
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0] <= 1
 
 
-async def test_a_database_of_the_form_before_is_listed_read_and_searched(tmp_path: Path) -> None:
+async def test_database_of_the_previous_schema_is_listed_read_and_searched(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     database.upgrade(home / "handloom.db", database.MIGRATIONS[:4])
@@ -202,7 +202,7 @@ async def test_a_database_of_the_form_before_is_listed_read_and_searched(tmp_pat
         assert (await store.conversations())[0].event_count == 4
 
 
-async def test_one_that_is_open_elsewhere_is_not_deleted(tmp_path: Path, store: EventStore) -> None:
+async def test_conversation_that_is_open_elsewhere_is_not_deleted(tmp_path: Path, store: EventStore) -> None:
     await store.create_conversation("c", title="t", workspace="/w", model="m")
     async with EventStore(tmp_path / "home") as other:
         with pytest.raises(StoreBusyError, match="open in another"):
@@ -210,14 +210,14 @@ async def test_one_that_is_open_elsewhere_is_not_deleted(tmp_path: Path, store: 
     assert len(await store.conversations()) == 1
 
 
-async def test_the_latest_event_of_a_kind_is_found(store: EventStore) -> None:
+async def test_latest_event_of_a_kind_is_found(store: EventStore) -> None:
     states = [AgentStateChangedObservation(agent_state=state) for state in (AgentState.RUNNING, AgentState.FINISHED)]
     await store.adopt(new(), envelopes(states[0], MessageAction(content="x"), states[1]))
     kinds = frozenset({"observation:agent_state_changed"})
     assert [getattr(await store.latest("n", kinds, at), "id", None) for at in (0, 1, 2, 3)] == [None, 0, 0, 2]
 
 
-def test_frames_are_kept_to_the_byte_and_to_the_millisecond() -> None:
+def test_frames_keep_their_bytes_and_milliseconds() -> None:
     frames = [frame(3, 0, b"a"), frame(3, 1, b""), frame(3, 70_000, bytes(range(256))), frame(4, 70_001, b"b")]
     rows = pack_frames(frames)
     assert [row.after for row in rows] == [3, 4]

@@ -71,7 +71,7 @@ async def has_child(session: AgentSession, count: int = 1) -> list[AgentSession]
 
 
 async def delegates_are(session: AgentSession, so: Callable[[Collection[object]], bool]) -> None:
-    """Wait for the delegates to become so; their conversation tells of every change."""
+    """Wait for these states of the delegates; the conversation publishes every change."""
     told = asyncio.Event()
     stop = session.frames.watch(lambda frame: told.set())
     async with asyncio.timeout(10):
@@ -289,7 +289,7 @@ class Scripted:
 async def one(
     tmp_path: Path, does: Callable[[Scripted], Awaitable[None]]
 ) -> AsyncIterator[tuple[Delegation, Scripted, list[str]]]:
-    """A delegation whose only delegate does that, and the delegates at work at each change, and what was closed."""
+    """A delegation with one delegate, and a record of working and closed delegates."""
     notes: list[str] = []
     async with opened_stream(tmp_path) as stream:
         child = Scripted(stream, does)

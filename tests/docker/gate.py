@@ -1,4 +1,4 @@
-"""A gate before the container engine: a socket of our own that leads to it, and can be shut.
+"""A relay in front of the container engine that can be closed.
 
 With TLS it is at an address that is no loopback to Handloom, as if the engine were another machine's.
 """
@@ -20,7 +20,7 @@ ELSEWHERE = "127.0.0.2"
 
 
 class Gate:
-    """Leads to the engine of the tests while it is open; shut, nobody listens and every connection is cut."""
+    """Relays to the engine of the tests while open; when closed, no socket listens and every connection is cut."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self._tls = tls
@@ -38,7 +38,7 @@ class Gate:
         return f"unix://{self._socket}"
 
     async def open(self) -> None:
-        """Let everybody through."""
+        """Accept connections."""
         if self._tls is not None:
             self._server = await asyncio.start_server(self._pass, ELSEWHERE, self._port, ssl=self._tls)
             self._port = self._server.sockets[0].getsockname()[1]
@@ -46,7 +46,7 @@ class Gate:
         self._server = await asyncio.start_unix_server(self._pass, self._socket)
 
     async def close(self) -> None:
-        """Let nobody through, and cut those who are on their way."""
+        """Refuse connections, and cut the existing ones."""
         if self._server is not None:
             self._server.close()
         self._socket.unlink(missing_ok=True)

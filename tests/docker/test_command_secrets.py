@@ -1,4 +1,4 @@
-"""A secret that one command in a container is lent is in that command's environment, and nowhere else of the container.
+"""A secret for one command in a container is only in that command's environment.
 
 Looked for in what the engine knows, in the environment and the arguments of every process, in every file that the
 container has written, and in the image that is made of it.
@@ -40,7 +40,7 @@ find / -xdev -type f -newer /proc/1 -not -path '/proc/*' -exec cat {} + 2>/dev/n
 
 
 class Sandbox:
-    """A container, and who lends to it."""
+    """A container, and the client that passes secrets to it."""
 
     def __init__(self, runtime: Contained, secrets: SecretInjection) -> None:
         self.runtime, self._secrets = runtime, secrets
@@ -91,7 +91,7 @@ async def test_secret_is_in_no_engine_data_process_or_file(sandbox: Sandbox) -> 
 
 
 def _look_from_outside(name: str) -> None:
-    """Through what the engine says of the container, what it changed on its disk, its log, and an image made of it."""
+    """The engine's data about the container, its changed files, its log, and an image made from it."""
     with engine() as client:
         said = [client.api.inspect_container(name), client.api.top(name), client.api.diff(name)]
         assert VALUE not in json.dumps(said, default=str)

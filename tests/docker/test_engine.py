@@ -1,4 +1,4 @@
-"""`.ci/engine`: it takes the engine that is there, and says why it cannot start one."""
+"""`.ci/engine` uses a running engine, or says why it cannot start one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtime.isolation.confined import SOMEBODY
 
 ENGINE = ROOT / ".ci" / "engine"
 TOOLS = ("bash", "dirname", "env", "id", "sed", "timeout")
-"""What it uses before it knows what there is."""
+"""Programs that it needs before it looks for others."""
 
 
 def run(environ: dict[str, str], *command: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
@@ -43,7 +43,9 @@ class TestRefusals:
     def test_engine_script_needs_root(self, nowhere: dict[str, str]) -> None:
         as_somebody = ("setpriv", f"--reuid={SOMEBODY}", f"--regid={SOMEBODY}", "--clear-groups")
         before = as_somebody if os.getuid() == 0 else ()
-        done = run(nowhere, *before, "bash", "-s", stdin=ENGINE.read_text())  # who need not be able to read our folder
+        done = run(
+            nowhere, *before, "bash", "-s", stdin=ENGINE.read_text()
+        )  # another user, who may be unable to read the folder
         assert (done.returncode, done.stdout) == (1, "")
         assert "only root can start one. Start Docker, or run this as root on Debian." in done.stderr
 

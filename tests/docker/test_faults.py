@@ -1,4 +1,4 @@
-"""How a container ends, is taken away or hangs: it is told within ten seconds, and the next action works."""
+"""Faults of a container: each is reported within ten seconds, and the next action works."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def change(name: str, what: Callable[[Container], object]) -> None:
 
 
 async def told_of(place: Place, fault: Callable[[Container], object]) -> str:
-    """What the running command is told when that befalls its container."""
+    """The message for a running command if this happens to its container."""
     running = asyncio.create_task(place.run("echo begun; sleep 100", blocking=True))
     await place.watcher.sees(b"begun\r\n")
     assert isinstance(place.runtime, DockerRuntime)
@@ -318,7 +318,7 @@ class TestTheScreenThatStartedIt:
             client.containers.get(name).remove()
 
 
-class TestTheFleet:
+class TestFleet:
     async def test_abandoned_containers_are_removed_and_used_ones_stay(self, workspace: Path, tmp_path: Path) -> None:
         home = tmp_path / "home"
         owner = DockerRuntime(fleet(home), workspace)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.docker
 TRIAL = "handloom-trial"
-"""What the images of these tests are called, so that no other image is theirs to remove."""
+"""The names of images made by these tests, so that no other image is removed."""
 MARK = "handloom.trial=yes"
 CODE_STEP = "Handloom's own code"
 
@@ -43,14 +43,14 @@ def client() -> Iterator[docker.DockerClient]:
 
 
 def derived_base(client: docker.DockerClient, name: str, *steps: str) -> str:
-    """A base of our own, so that nothing that a build on it leaves is anybody else's."""
+    """A separate base image, so that builds on it leave nothing in others."""
     text = "\n".join((f"FROM {base_image()}", f"LABEL {MARK}", *steps))
     client.images.build(fileobj=io.BytesIO(text.encode()), tag=f"{TRIAL}:{name}", rm=True)
     return f"{TRIAL}:{name}"
 
 
 def containers(client: docker.DockerClient) -> list[Container]:
-    """Those in which steps of builds on a base of ours run."""
+    """Containers in which build steps run."""
     return list(client.containers.list(all=True, ignore_removed=True, filters={"label": MARK}))
 
 
@@ -98,9 +98,7 @@ class TestBuilding:
         other = changed(tmp_path, "ONE = 2\n")
         assert [await image.find(client, base, other) for base in (base_image(), "")] == [None, None]
 
-    async def test_the_image_is_found_when_its_base_has_been_removed(
-        self, client: docker.DockerClient, tmp_path: Path
-    ) -> None:
+    async def test_image_is_found_without_its_base(self, client: docker.DockerClient, tmp_path: Path) -> None:
         base = f"{TRIAL}:base"
         client.images.get(base_image()).tag(TRIAL, "base")
         recipe = changed(tmp_path, "ONE = 1\n")
@@ -108,7 +106,7 @@ class TestBuilding:
         client.images.remove(base)
         assert await image.find(client, base, recipe) == tag
 
-    async def test_a_replaced_image_is_removed_unless_a_container_uses_it(
+    async def test_replaced_image_is_removed_unless_a_container_uses_it(
         self, client: docker.DockerClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         first, second = [
@@ -124,7 +122,7 @@ class TestBuilding:
         finally:
             container.remove()
 
-    async def test_cancelling_ends_the_build_and_leaves_no_image_and_no_container(
+    async def test_cancelling_ends_the_build_and_leaves_no_image_or_container(
         self, client: docker.DockerClient, tmp_path: Path
     ) -> None:
         base, recipe = derived_base(client, "cancelled"), changed(tmp_path, "CANCELLED = True\n")

@@ -1,4 +1,4 @@
-"""A container is a sandbox with the same walls as bubblewrap's: nothing gets out, and the work inside goes on."""
+"""A container has the same isolation as bubblewrap: nothing escapes, and ordinary work is possible."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ async def test_ordinary_work_is_possible_and_files_belong_to_the_user(runtime: C
     assert {path.stat().st_uid for path in (workspace / "new.py", workspace / "hello.py")} == {owner}
 
 
-async def test_the_container_is_hardened(runtime: Contained, workspace: Path) -> None:
+async def test_container_is_hardened(runtime: Contained, workspace: Path) -> None:
     assert runtime.container_name is not None
     with engine() as client:
         made: dict[str, Any] = client.api.inspect_container(runtime.container_name)

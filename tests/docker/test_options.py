@@ -1,4 +1,4 @@
-"""What the user chooses about containers, from the settings to what is seen inside."""
+"""Container options, from the settings to their effect inside."""
 
 from __future__ import annotations
 

@@ -285,7 +285,7 @@ async def test_engine_over_tcp_with_tls(workspace: Path, tmp_path: Path, monkeyp
     assert (left_over(name), volumes(name)) == ([], [])
 
 
-class TestWhoCannotBeReached:
+class TestUnreachable:
     @pytest.mark.parametrize(
         ("url", "why"),
         [
@@ -294,7 +294,9 @@ class TestWhoCannotBeReached:
             ("ssh://", "is not an address such as ssh://user@host:22"),
         ],
     )
-    async def test_it_is_said_why(self, elsewhere: Elsewhere, url: str, why: str) -> None:
+    async def test_unreachable_engine_is_reported_with_the_reason(
+        self, elsewhere: Elsewhere, url: str, why: str
+    ) -> None:
         with pytest.raises(RuntimeUnavailableError, match=why):
             await asyncio.to_thread(connect, url)
 

@@ -108,7 +108,7 @@ async def test_container_is_removed_later_if_the_engine_is_down(runtimes: Runtim
 
 
 async def settled(runtimes: RuntimeFactory) -> None:
-    """Return when what was left behind is taken away."""
+    """Wait until leftovers are removed."""
     assert runtimes._pool is not None
     await runtimes._pool.settled()
 

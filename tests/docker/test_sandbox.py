@@ -1,4 +1,4 @@
-"""What is in the image works where nothing is allowed: no root, a read-only system, no network, no capability."""
+"""Programs of the image work without root, network and capabilities, on a read-only system."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class TestPrograms:
         seen = await done(client, IPythonRunCellObservation, IPythonRunCellAction(code="print(x * 7, os.getuid())"))
         assert seen.content.startswith(f"42 {USER.uid}\n")
 
-    async def test_a_page_is_opened_and_read(self, client: ActionExecutionClient) -> None:
+    async def test_page_is_opened_and_read(self, client: ActionExecutionClient) -> None:
         await shell(client, "mkdir -p site && echo '<title>Tide</title><h1>High water</h1>' >site/index.html")
         await shell(client, "cd site && (python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 &) ; cd ..")
         waits = (
@@ -88,7 +88,7 @@ class TestPrograms:
         assert "High water" in seen.content
         assert seen.screenshot
 
-    async def test_an_office_file_is_read_as_text(self, sandbox: Served, client: ActionExecutionClient) -> None:
+    async def test_office_file_is_read_as_text(self, sandbox: Served, client: ActionExecutionClient) -> None:
         code = f"{image.PYTHON} -c \"import docx; d = docx.Document(); d.add_paragraph('Low water'); d.save('a.docx')\""
         await shell(client, code)
         seen = await done(client, FileReadObservation, FileReadAction(path="/workspace/a.docx"))
@@ -138,8 +138,8 @@ class TestStart:
         with served():
             assert time.monotonic() - begun_at < 60
 
-    def test_its_code_is_compiled(self, sandbox: Served) -> None:
-        """A read-only system could not keep what a start compiles."""
+    def test_code_in_the_image_is_compiled(self, sandbox: Served) -> None:
+        """A read-only system cannot store code compiled at start."""
         bare = (
             "find /opt/handloom -name '*.py' -not -path '*/tests/*' | wc -l; find /opt/handloom -name '*.pyc' | wc -l"
         )

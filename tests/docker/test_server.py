@@ -1,4 +1,4 @@
-"""The action server in a real container: what it does for itself there, and what it survives."""
+"""The action server in a real container: its own protection, and the faults that it survives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OTHER_BOMBS = {
 
 
 class Contained:
-    """What is said to the server."""
+    """Requests to the server."""
 
     def __init__(self, client: ActionExecutionClient) -> None:
         self.client = client
@@ -47,12 +47,12 @@ class Contained:
         return observation
 
     async def messages(self, command: str) -> str:
-        """What the model reads, also where the command could not even be begun."""
+        """The result for the model, also if the command could not start."""
         observation = await self.client.execute(CmdRunAction(command=command, timeout=20), 1, Watcher())
         return observation.to_agent_text() if isinstance(observation, CmdOutputObservation) else observation.content
 
     async def gives_up(self, command: str) -> str:
-        """What the model reads of a command; nothing where it is interrupted, as it is not done in time."""
+        """The result of a command for the model; empty if it is interrupted because it takes too long."""
         with suppress(TimeoutError):
             async with asyncio.timeout(3):
                 return await self.messages(command)

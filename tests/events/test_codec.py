@@ -131,7 +131,7 @@ def test_values_that_are_not_json_are_refused(data: dict[str, Any]) -> None:
         {"observation": "null", "content": "", "extras": {}, "args": [1], "timeout": 3},
     ],
 )
-def test_parts_of_the_other_branch_are_carried(data: dict[str, Any]) -> None:
+def test_fields_of_the_other_branch_are_kept(data: dict[str, Any]) -> None:
     envelope = envelope_from_dict({"id": 0, "timestamp": "2026-01-01", "source": "agent", **data}, "c")
     form = envelope_to_dict(envelope)
     assert {key: form.get(key) for key in data} == data
@@ -153,7 +153,7 @@ def test_error_messages_are_bounded() -> None:
     assert len(str(refused.value)) < 400
 
 
-def test_the_form_is_the_one_of_v0() -> None:
+def test_stored_form_is_that_of_v0() -> None:
     action = CmdRunAction(command="echo hi", thought="let me see", timeout=5)
     assert event_to_dict(action) == {
         "message": "Running command: echo hi",
@@ -176,7 +176,7 @@ def test_the_form_is_the_one_of_v0() -> None:
     assert set(form["extras"]) == {"command", "hidden", "metadata"}
 
 
-def test_the_id_of_the_model_answer_survives_a_round_trip() -> None:
+def test_id_of_the_model_answer_survives_a_round_trip() -> None:
     metadata = ToolCallMetadata(function_name="f", tool_call_id="1", model_response={"id": "answer-7"})
     metrics = LLMMetrics(accumulated_token_usage=TokenUsage(response_id="answer-7"))
     action = CmdRunAction(command="ls", tool_call_metadata=metadata, llm_metrics=metrics)
@@ -252,7 +252,7 @@ def test_legacy_fields_are_accepted(legacy: dict[str, Any], expected: Event) -> 
     assert event_from_dict(legacy) == (expected, {})
 
 
-def test_the_legacy_form_of_a_command_result_is_accepted() -> None:
+def test_legacy_command_result_is_accepted() -> None:
     old = {
         "observation": "run",
         "content": "out",
@@ -310,19 +310,19 @@ def test_events_are_frozen_and_refuse_undeclared_fields() -> None:
         CmdRunAction(command="ls", commnad="rm")  # type: ignore[call-arg]
 
 
-def test_a_kind_cannot_be_claimed_twice() -> None:
+def test_kind_cannot_be_registered_twice() -> None:
     with pytest.raises(TypeError, match="is taken by CmdRunAction"):
         type("Another", (Action,), {"kind": "run", "__module__": __name__})
     assert Action.kinds["run"] is CmdRunAction
 
 
-def test_a_condensation_names_what_it_forgets_in_one_of_two_ways() -> None:
+def test_condensation_lists_ids_or_a_range() -> None:
     assert CondensationAction(forgotten_events_start_id=2, forgotten_events_end_id=4).forgotten == range(2, 5)
     with pytest.raises(ValidationError, match="Invalid configuration of the optional fields"):
         CondensationAction()
 
 
-def test_a_trajectory_leaves_a_pages_trees_and_pictures_out() -> None:
+def test_trajectory_leaves_out_page_trees_and_pictures() -> None:
     page = {"observation": "browse", "extras": {"url": "u", "dom_object": {}, "screenshot": "A"}}
     assert drop_for_trajectory(page)["extras"] == {"url": "u"}
     assert drop_for_trajectory(page, screenshots=True)["extras"] == {"url": "u", "screenshot": "A"}

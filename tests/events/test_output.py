@@ -1,4 +1,4 @@
-"""What the model reads of a terminal's bytes."""
+"""The text that the model reads of terminal output."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.yardstick import costs_at_most
         (b"\r\n\r\na  \r\n\r\n", "\n\na"),
     ],
 )
-def test_reads_as_the_screen_would(data: bytes, text: str) -> None:
+def test_output_is_read_as_shown_on_a_screen(data: bytes, text: str) -> None:
     assert plain_text(data) == text
 
 
@@ -54,7 +54,7 @@ def test_long_output_is_cut_in_the_middle() -> None:
 
 
 @pytest.mark.parametrize(("size", "is_cut"), [(0, False), (30_000, False), (30_001, True), (1_000_000, True)])
-def test_the_buffer_knows_whether_output_was_cut(size: int, is_cut: bool) -> None:
+def test_buffer_knows_whether_output_was_truncated(size: int, is_cut: bool) -> None:
     buffer = OutputBuffer()
     buffer.feed(b"a" * size)
     buffer.take()

@@ -74,7 +74,7 @@ async def conversation(
     trusts: bool = True,
     scripts: str = "isolated",
 ) -> AsyncIterator[AgentSession]:
-    """A conversation with these hooks; without walls."""
+    """A conversation with these hooks, without isolation."""
     workspace, home = tmp_path / "workspace", tmp_path / "home"
     (workspace / ".handloom").mkdir(parents=True)
     home.mkdir(mode=0o700)
@@ -221,7 +221,7 @@ RUN = CmdRunAction(command="make")
 
 
 class Walled(ScriptedRuntime):
-    """A sandbox that has walls."""
+    """A sandbox with isolation."""
 
     isolation = "docker"
 
@@ -249,7 +249,7 @@ async def alone(
     kind: type[Memory] = Memory,
     is_known: bool = True,
 ) -> AsyncIterator[tuple[Hooks, list[tuple[str, str, str]]]]:
-    """The hooks of such files, and what is told. A project's are carried out by `runtime`."""
+    """The hooks of such files, and the notices. Hooks of a project are run by `runtime`."""
     workspace, home = tmp_path / "workspace", tmp_path / "home"
     (workspace / ".handloom").mkdir(parents=True)
     home.mkdir(mode=0o700)

@@ -114,7 +114,7 @@ ORDINARY: tuple[tuple[Event, EventSource, int | None], ...] = (
     (ran("pytest -q", "..\n2 passed in 0.10s"), ENVIRONMENT, 11),
     (AgentStateChangedObservation(agent_state=AgentState.FINISHED), ENVIRONMENT, None),
 )  # fmt: skip
-"""A short piece of work, as it is every day."""
+"""A short ordinary task."""
 
 
 def recorded(after: int, seconds: float, data: bytes, cause: int | None = None) -> RecordedFrame:
@@ -158,4 +158,4 @@ HOSTILE: tuple[tuple[Event, EventSource, int | None], ...] = (
     (UnknownObservation(raw={"observation": HOSTILE_TITLE, "content": HOSTILE_TEXT, "x": [HOSTILE_TEXT]}),
      ENVIRONMENT, None),
 )  # fmt: skip
-"""What somebody would say who wants to be more than text."""
+"""Text that tries to be more than text, such as markup."""

@@ -17,7 +17,7 @@ SDK_IDS = [f"0a1b2c3d-0000-4000-8000-{number:012d}" for number in range(12)]
 
 
 def png(width: int = 1, height: int = 1) -> bytes:
-    """A picture of one colour, or one that only says that it is this large."""
+    """A picture of one colour, or one that only claims this size."""
     head = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
     rows = zlib.compress(b"\0" * (width + 1) * height if width * height < 10_000 else b"")
     chunks = ((b"IHDR", head), (b"IDAT", rows), (b"IEND", b""))
@@ -57,7 +57,7 @@ EVENTS: list[JsonObject] = [
     _v0(4, "agent", message="", action="finish",
         args={"outputs": {}, "thought": "Done.", "task_completed": "true"}),
 ]  # fmt: skip
-"""A conversation of V0: fields of older versions, an event of a kind that nobody knows, parts that nobody knows."""
+"""A V0 conversation with fields of older versions, an unknown kind of event, and unknown fields."""
 
 
 def trajectory(path: Path, events: Any = None) -> Path:
@@ -174,7 +174,7 @@ RECORDED: list[JsonObject] = [
 def archive_files(
     events: list[JsonObject] | None = None, *, pictures: tuple[bytes, ...] = (), **changed: Any
 ) -> dict[str, bytes]:
-    """The members of an archive of ours; `changed` replaces fields of its description."""
+    """The members of an archive; `changed` replaces fields of its description."""
     found = EVENTS if events is None else events
     files = {
         "events.jsonl": "".join(f"{json.dumps(event)}\n" for event in found).encode(),
@@ -200,6 +200,6 @@ def archive_files(
 
 
 def archive(path: Path, files: dict[str, bytes] | None = None) -> Path:
-    """An archive of ours."""
+    """An archive of Handloom."""
     path.write_bytes(packed(archive_files() if files is None else files))
     return path

@@ -11,7 +11,7 @@ from core.import_export.bounded_json import MAX_DEPTH, MAX_FILE_PARTS, MAX_KEYS,
 from tests.yardstick import costs_at_most
 
 LOOPS = 600
-"""What a refusal may cost: some seconds. One is usual, and anything quadratic takes hours."""
+"""Time limit of a refusal in seconds. One second is usual, and a quadratic algorithm takes hours."""
 
 
 def read(text: str | bytes) -> list[Any]:
@@ -21,36 +21,36 @@ def read(text: str | bytes) -> list[Any]:
 OBJECTS = [{"a": [1, -2.5, "x\u00e9\U0001f986", None, True]}, {"b": {}}]
 
 
-class TestWhatIsAccepted:
+class TestAccepted:
     @pytest.mark.parametrize(
         "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-be"]
     )
-    def test_every_encoding_of_json_with_and_without_a_mark(self, encoding: str) -> None:
+    def test_every_json_encoding_is_read_with_and_without_bom(self, encoding: str) -> None:
         assert read(json.dumps(OBJECTS, ensure_ascii=False).encode(encoding)) == OBJECTS
 
     @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r", "\t \n"])
-    def test_blanks_of_every_kind(self, newline: str) -> None:
+    def test_any_white_space_is_accepted(self, newline: str) -> None:
         assert read(f"{newline}[{newline}{{}}{newline},{newline}[]{newline}]{newline}") == [{}, []]
 
-    def test_values_one_after_another(self) -> None:
+    def test_concatenated_values_are_read(self) -> None:
         assert read("".join(json.dumps(each, indent=2) + "\n" for each in OBJECTS)) == OBJECTS
 
-    def test_the_answer_of_openhands_server(self) -> None:
+    def test_response_of_the_openhands_server_is_read(self) -> None:
         assert read(json.dumps({"trajectory": OBJECTS})) == OBJECTS
 
     @pytest.mark.parametrize("text", ['{"a": "[{]}\\\\"}', '{"a": "\\"]"}', '{"]": "\\u005d"}'])
     def test_brackets_in_strings_are_text(self, text: str) -> None:
         assert read(f"[{text}]") == [json.loads(text)]
 
-    def test_numbers_and_halves_of_pairs_as_they_are(self) -> None:
+    def test_numbers_and_lone_surrogates_are_kept(self) -> None:
         value = {"a": [2**64, -(10**299), 1e308, "\ud800"]}
         assert read(json.dumps(value)) == [value]
 
-    def test_as_deep_as_it_may_be(self) -> None:
+    def test_deepest_allowed_nesting_is_read(self) -> None:
         text = '{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH
         assert read(text) == [json.loads(text)]
 
-    def test_no_value_at_all(self) -> None:
+    def test_empty_input_has_no_value(self) -> None:
         assert read("[]") == []
 
 
@@ -85,9 +85,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
 }
 
 
-class TestWhatIsRefused:
+class TestRefused:
     @pytest.mark.parametrize("name", REFUSED)
-    def test_it_says_why(self, name: str) -> None:
+    def test_refusal_gives_the_reason(self, name: str) -> None:
         text, why = REFUSED[name]
         with pytest.raises(Fault, match=why) as caught:
             read(text)
@@ -95,7 +95,7 @@ class TestWhatIsRefused:
         assert str(caught.value).isprintable()
 
     @pytest.mark.parametrize("what", ["keys", "lists", "items"])
-    def test_a_million_parts_are_refused_before_they_cost_time(self, what: str) -> None:
+    def test_million_values_are_refused_quickly(self, what: str) -> None:
         many = {
             "keys": "{" + ",".join(f'"{n}":0' for n in range(1_000_000)) + "}",
             "lists": "[" + "[]," * 1_500_000 + "[]]",
@@ -105,19 +105,19 @@ class TestWhatIsRefused:
         with costs_at_most(LOOPS), pytest.raises(Fault, match=r"keys|parts"):
             list(values(text))
 
-    def test_a_string_that_does_not_end_is_looked_at_once(self) -> None:
+    def test_unterminated_string_is_scanned_once(self) -> None:
         text = b'["' + b'\\",' * 5_000_000
         with costs_at_most(LOOPS), pytest.raises(Fault, match="cut off"):
             parse(text)
 
-    def test_commas_in_strings_are_not_counted_as_parts(self) -> None:
+    def test_commas_in_strings_are_not_counted_as_values(self) -> None:
         value = {"a": ",[{" * 1_000_000}
         assert parse(json.dumps(value).encode()) == value
 
     @pytest.mark.parametrize(
         ("opening", "closing"), [('{"a":', "}"), ("[", "]"), ('[{"a":', "}]")], ids=["objects", "lists", "both"]
     )
-    def test_a_value_by_itself_may_be_as_deep_and_no_deeper(self, opening: str, closing: str) -> None:
+    def test_nesting_limit_applies_to_a_single_value(self, opening: str, closing: str) -> None:
         levels = MAX_DEPTH // (opening.count("[") + opening.count("{"))
         deep = opening * levels + "1" + closing * levels
         assert parse(deep.encode()) == json.loads(deep)
@@ -130,7 +130,7 @@ class TestWhatIsRefused:
             read('[{},{"a": tru}]')
         assert caught.value.where == "value 2, at character 10"
 
-    def test_a_file_of_too_many_parts_is_refused_before_it_is_parsed(self) -> None:
+    def test_file_with_too_many_values_is_refused_before_parsing(self) -> None:
         text = b"[" + b"[]," * (MAX_FILE_PARTS // 2) + b"[]]"
         with costs_at_most(LOOPS), pytest.raises(Fault, match="10,000,000 parts"):
             next(values(text))

@@ -1,4 +1,4 @@
-"""Export: whole files or none, page by page, and every format readable by those that it is for."""
+"""Export: complete files or none, written page by page, readable in every format."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ async def text_of(home: EventReader, format: str, said: list[str] | None = None)
 
 class TestFiles:
     @pytest.mark.parametrize("format", FORMATS)
-    async def test_every_format_makes_the_same_bytes_again_for_the_owner_alone(
+    async def test_every_format_is_reproducible_and_private(
         self, format: str, home: EventStore, tmp_path: Path
     ) -> None:
         first, second = tmp_path / "first", tmp_path / "second"
@@ -126,7 +126,7 @@ class TestFiles:
             await export(home, "c", "html", tmp_path / "no" / "x")
         assert os.listdir(tmp_path) == ["home"]
 
-    async def test_a_link_in_the_place_is_replaced_and_not_followed(self, home: EventStore, tmp_path: Path) -> None:
+    async def test_link_at_the_destination_is_replaced_and_not_followed(self, home: EventStore, tmp_path: Path) -> None:
         (tmp_path / "precious").write_text("precious")
         (tmp_path / "link").symlink_to(tmp_path / "precious")
         await export(home, "c", "trajectory", tmp_path / "link")
@@ -134,7 +134,7 @@ class TestFiles:
         assert not (tmp_path / "link").is_symlink()
 
     @pytest.mark.parametrize("format", FORMATS)
-    async def test_a_conversation_of_any_length_takes_little_memory(
+    async def test_export_memory_does_not_grow_with_the_conversation(
         self, format: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(exporter, "PAGE", 10)
@@ -157,7 +157,7 @@ class TestTrajectory:
         assert events[3]["args"]["command"] == "pytest -q"
         assert "screenshot" not in events[8]["extras"]
 
-    async def test_a_conversation_without_events_is_an_empty_list(self, tmp_path: Path) -> None:
+    async def test_conversation_without_events_is_an_empty_list(self, tmp_path: Path) -> None:
         async with home_with(tmp_path, ()) as home:
             assert json.loads(await text_of(home, "trajectory")) == []
 
@@ -169,7 +169,7 @@ class TestArchive:
         await export(home, "c", "archive", out)
         return zipfile.ZipFile(out)
 
-    async def test_archive_description_and_digests_are_right(self, archive: zipfile.ZipFile) -> None:
+    async def test_archive_description_and_digests_are_correct(self, archive: zipfile.ZipFile) -> None:
         about = json.loads(archive.read("handloom.json"))
         assert (about["format"], about["version"]) == ("handloom-archive", 1)
         assert about["counts"] == {"events": len(ORDINARY), "blobs": 1, "recordings": len(RECORDING)}
@@ -232,7 +232,7 @@ class TestAsciicast:
         assert len(lines) == 2
         assert "Some of the terminal was not recorded" in said[0]
 
-    def test_every_terminal_has_the_size_that_a_cast_says(self) -> None:
+    def test_every_terminal_size_is_written_to_the_cast(self) -> None:
         assert (COLUMNS, ROWS) == (WIDTH, HEIGHT)
         sources = [path for package in ("core", "runtime", "tui") for path in (TOP / package).rglob("*.py")]
         told = [path.name for path in sources if "/terminal/resize" in path.read_text("utf-8")]
@@ -308,7 +308,7 @@ class TestMarkdown:
             "<!-- \n```\n-->\n<b>x</b>",
         ],
     )
-    def test_no_message_becomes_html(self, text: str) -> None:
+    def test_markup_in_messages_is_escaped(self, text: str) -> None:
         assert_harmless(quoted(text))
 
     def test_code_in_a_message_stays_code(self) -> None:
@@ -322,7 +322,7 @@ OURS = re.compile(r"</?(?:details|summary|code|sub)>|[^<]")
 
 
 def assert_harmless(text: str) -> None:
-    """A reader of Markdown finds no HTML but ours, and nothing that it would fetch or run."""
+    """A Markdown parser finds no HTML but Handloom's own, and nothing that is loaded or run."""
     for kind in ("commonmark", "gfm-like"):
         tokens = list(MarkdownIt(kind, {"linkify": False}).parse(text))
         while tokens:
@@ -337,12 +337,12 @@ def assert_harmless(text: str) -> None:
     assert not re.search("[\u202a-\u202e\u2066-\u2069\x00\x1b\x9b]", text)
 
 
-async def test_every_format_is_made_of_a_finished_task(tmp_path: Path) -> None:
+async def test_every_format_exports_a_finished_task(tmp_path: Path) -> None:
     events = [(AgentFinishAction(final_thought="All done."), EventSource.AGENT, None)]
     async with home_with(tmp_path, events) as home:
         for format in set(FORMATS) - {"archive", "asciicast", "openhands-events"}:
             assert "All done." in await text_of(home, format)
 
 
-def test_the_command_line_names_every_format() -> None:
+def test_help_lists_every_format() -> None:
     assert tuple(FORMATS) == command_line.FORMATS

@@ -74,7 +74,7 @@ def assert_nothing_is_lost(imported: Imported, came: list[JsonObject]) -> None:
 
 
 class TestTrajectory:
-    def test_its_events_are_ours(self, tmp_path: Path) -> None:
+    def test_trajectory_events_become_own_events(self, tmp_path: Path) -> None:
         imported = read(trajectory(tmp_path / "any.name"), conversation_id="c")
         assert imported.format == "openhands"
         assert imported.model == "acme/large"
@@ -102,7 +102,7 @@ class TestTrajectory:
     def test_import_is_lossless(self, tmp_path: Path) -> None:
         assert_nothing_is_lost(read(trajectory(tmp_path / "t.json")), EVENTS)
 
-    def test_an_export_is_imported_without_loss(self, tmp_path: Path) -> None:
+    def test_exported_trajectory_is_imported_without_loss(self, tmp_path: Path) -> None:
         first = read(trajectory(tmp_path / "1.json"), conversation_id="c")
         forms = [envelope_to_dict(envelope) for envelope in first.envelopes]
         again = read(trajectory(tmp_path / "2.json", forms))
@@ -111,7 +111,7 @@ class TestTrajectory:
         assert origin == {"about": {"conversation_id": "c"}, "before": imported_field(forms[0])}
 
     @pytest.mark.parametrize("form", ["lines", "server"])
-    def test_other_shapes_of_the_same_list(self, form: str, tmp_path: Path) -> None:
+    def test_other_json_shapes_of_the_list_are_read(self, form: str, tmp_path: Path) -> None:
         path = tmp_path / "t"
         lines = "".join(json.dumps(event) + "\n" for event in EVENTS)
         path.write_text(lines if form == "lines" else json.dumps({"trajectory": EVENTS}))
@@ -127,14 +127,14 @@ class TestTrajectory:
         assert isinstance(asked, MessageAction)
         assert asked.image_urls == [str(blob.ref), "data:image/png;base64,!!"]
 
-    def test_a_picture_whose_address_would_come_back_otherwise_stays_in_its_event(self, tmp_path: Path) -> None:
+    def test_picture_url_that_would_change_stays_in_its_event(self, tmp_path: Path) -> None:
         url = data_url(png()).replace("image/png", "image/jpg")
         event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [url]}}
         imported = read(trajectory(tmp_path / "t.json", [event]))
         assert imported.blobs == []
         assert_nothing_is_lost(imported, [event])
 
-    def test_a_picture_that_says_that_it_is_huge_is_kept_and_not_decoded(self, tmp_path: Path) -> None:
+    def test_picture_that_claims_a_huge_size_is_kept_and_not_decoded(self, tmp_path: Path) -> None:
         event = {**EVENTS[0], "args": {"content": "Look.", "image_urls": [data_url(png(50_000, 50_000))]}}
         (blob,) = read(trajectory(tmp_path / "t.json", [event])).blobs
         assert (blob.ref.width, len(blob.data)) == (50_000, len(png(50_000, 50_000)))
@@ -157,16 +157,16 @@ class TestFolderOfV0:
         assert about["metadata"]["conversation_id"] == "abc"
         assert_nothing_is_lost(imported, EVENTS)
 
-    def test_the_folder_of_the_events_alone_is_enough(self, tmp_path: Path) -> None:
+    def test_events_folder_alone_is_enough(self, tmp_path: Path) -> None:
         imported = read(v0_folder(tmp_path / "session") / "events")
         assert len(imported.envelopes) == len(EVENTS)
 
-    def test_numbers_give_the_order_and_not_names(self, tmp_path: Path) -> None:
+    def test_events_are_ordered_by_number_and_not_by_name(self, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "id": number, "args": {"content": str(number)}} for number in range(12)]
         imported = read(v0_folder(tmp_path / "session", events))
         assert [each.event.message for each in imported.envelopes] == [str(number) for number in range(12)]
 
-    def test_one_file_that_is_cut_off_refuses_all_and_is_named(self, tmp_path: Path) -> None:
+    def test_truncated_file_refuses_the_whole_folder_and_is_named(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
         (folder / "events" / "3.json").write_text('{"id": 3, "action": "mess')
         with pytest.raises(ImportRefusedError, match=r"session was not imported \(events/3\.json, at character 20"):
@@ -209,7 +209,7 @@ class TestFolderOfTheSdk:
         assert isinstance(events[10], AgentFinishAction)
         assert events[10].final_thought == "Done."
 
-    def test_results_are_because_of_their_actions(self, imported: Imported) -> None:
+    def test_results_have_their_actions_as_cause(self, imported: Imported) -> None:
         assert [envelope.cause for envelope in imported.envelopes[4:6]] == [2, 3]
 
     def test_sdk_events_without_a_counterpart_are_unknown_events(self, imported: Imported) -> None:
@@ -229,7 +229,7 @@ class TestFolderOfTheSdk:
             "/home/somebody/w",
         )
 
-    def test_the_calls_of_one_answer_are_one_answer_to_the_model(self, imported: Imported) -> None:
+    def test_calls_of_one_answer_stay_together(self, imported: Imported) -> None:
         calls = [each.event.tool_call_metadata for each in imported.envelopes[2:4]]
         assert [call and call.total_calls_in_response for call in calls] == [2, 2]
         first = calls[0]
@@ -251,7 +251,7 @@ class TestFolderOfTheSdk:
         assert [original_form(envelope_to_dict(each)) for each in imported.envelopes] == events
 
     @pytest.mark.parametrize("spoilt", [None, 5, [], {}, "text", [{"text": 5}], {"kind": "TerminalAction"}])
-    def test_an_event_with_a_strange_part_is_kept_whole(self, spoilt: Any, tmp_path: Path) -> None:
+    def test_event_with_an_unknown_part_is_kept(self, spoilt: Any, tmp_path: Path) -> None:
         for field in ("action", "tool_call", "thought", "observation", "llm_message", "forgotten_event_ids", "tools"):
             events = [{**event, field: spoilt} if field in event else event for event in SDK_EVENTS]
             if isinstance(spoilt, str) and field in ("action", "observation"):
@@ -261,7 +261,7 @@ class TestFolderOfTheSdk:
 
 
 @pytest.mark.parametrize("part", [None, {}, 5, {"place": 1}, {"a": {"b": 1}}, {"place": {}, "more": {}}])
-def test_a_foreign_field_named_imported_is_kept(part: Any, tmp_path: Path) -> None:
+def test_foreign_field_named_imported_is_kept(part: Any, tmp_path: Path) -> None:
     events = [{**event, "imported": part} for event in EVENTS]
     assert_nothing_is_lost(read(trajectory(tmp_path / "t.json", events)), events)
 
@@ -293,7 +293,7 @@ class TestArchive:
         assert imported.recorded[0] == RecordedFrame(1, at, TerminalOutput(1, b"a\r\n"))
         assert imported.recorded[1].frame == TerminalOutput(1, b"\0", is_echo=True)
 
-    def test_an_archive_of_ours_adds_no_provenance(self, tmp_path: Path) -> None:
+    def test_archive_of_handloom_adds_no_provenance(self, tmp_path: Path) -> None:
         events = [
             {**envelope_to_dict(each), "conversation_id": "abc"}
             for each in read(trajectory(tmp_path / "t.json")).envelopes
@@ -315,7 +315,7 @@ class TestArchive:
             read(archive(tmp_path / "a.zip", archive_files(version=2)))
 
     @pytest.mark.parametrize("member", ["events.jsonl", "recordings.jsonl"])
-    def test_a_member_that_was_changed_is_refused(self, member: str, tmp_path: Path) -> None:
+    def test_modified_member_is_refused(self, member: str, tmp_path: Path) -> None:
         files = archive_files()
         files[member] = files[member].replace(b'"cause": 1', b'"cause": 0')
         with pytest.raises(ImportRefusedError, match="SHA-256"):
@@ -334,11 +334,11 @@ class TestArchive:
             ({"conversation": {"created_at": "yesterday"}}, "an invalid time"),
         ],
     )
-    def test_a_wrong_description_is_refused(self, change: JsonObject, why: str, tmp_path: Path) -> None:
+    def test_wrong_description_is_refused(self, change: JsonObject, why: str, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match=why):
             read(archive(tmp_path / "a.zip", archive_files(**change)))
 
-    def test_an_invalid_picture_is_refused(self, tmp_path: Path) -> None:
+    def test_invalid_picture_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match="not a picture of a known kind"):
             read(archive(tmp_path / "a.zip", archive_files(pictures=(b"<svg/>",))))
 
@@ -367,7 +367,7 @@ class TestNumbers:
         assert_nothing_is_lost(imported, events)
         assert imported.warnings == []
 
-    def test_events_of_which_nearly_all_are_missing_are_numbered_anew(self, tmp_path: Path) -> None:
+    def test_mostly_missing_events_are_renumbered(self, tmp_path: Path) -> None:
         events = [{**event, "id": event["id"] * 10_000} for event in EVENTS]
         events[2]["cause"] = 10_000
         imported = read(trajectory(tmp_path / "t.json", events))
@@ -389,7 +389,7 @@ class TestNumbers:
         assert "The events were not in order; they were sorted by their ids." in imported.warnings
 
     @pytest.mark.parametrize("cause", [1, 2, 4, 99, -1, "1", 1.0, True, [1]])
-    def test_an_invalid_cause_is_removed(self, cause: Any, tmp_path: Path) -> None:
+    def test_invalid_cause_is_removed(self, cause: Any, tmp_path: Path) -> None:
         events = [EVENTS[0], {**EVENTS[1], "cause": cause}, {**EVENTS[2], "cause": 1}]
         imported = read(trajectory(tmp_path / "t.json", events))
         assert [each.cause for each in imported.envelopes] == [None, None, 1]
@@ -397,7 +397,7 @@ class TestNumbers:
         assert any("whose cause does not" in warning for warning in imported.warnings)
 
     @pytest.mark.parametrize("time", ["9999-12-31T23:59:59", "2999-01-01T00:00:00+14:00"])
-    def test_a_time_in_the_future_is_the_time_of_the_import(self, time: str, tmp_path: Path) -> None:
+    def test_future_time_becomes_the_import_time(self, time: str, tmp_path: Path) -> None:
         now = datetime(2026, 1, 1, tzinfo=UTC)
         events = [EVENTS[0], {**EVENTS[1], "timestamp": time}]
         imported = read(trajectory(tmp_path / "t.json", events), now=now)
@@ -406,7 +406,7 @@ class TestNumbers:
         assert_nothing_is_lost(imported, events)
 
     @pytest.mark.parametrize("time", [None, 5, "", "yesterday", "0001-01-01T00:00:00+14:00", "2025-13-01"])
-    def test_a_time_that_cannot_be_read_is_that_of_the_event_before(self, time: Any, tmp_path: Path) -> None:
+    def test_unreadable_time_becomes_that_of_the_previous_event(self, time: Any, tmp_path: Path) -> None:
         events = [EVENTS[0], {**EVENTS[1], "timestamp": time}]
         imported = read(trajectory(tmp_path / "t.json", events))
         assert imported.envelopes[1].timestamp == imported.envelopes[0].timestamp
@@ -439,7 +439,7 @@ class TestNumbers:
             {"action": "x" * 1000},
         ],
     )
-    def test_an_event_that_is_not_understood_is_kept_whole(self, event: JsonObject, tmp_path: Path) -> None:
+    def test_unreadable_event_is_kept_unchanged(self, event: JsonObject, tmp_path: Path) -> None:
         events = [EVENTS[0], {"id": 1, "timestamp": time_of(1), "source": "agent", **event}]
         imported = read(trajectory(tmp_path / "t.json", events))
         assert original_form(envelope_to_dict(stored(imported.envelopes[1]))) == events[1]
@@ -451,6 +451,6 @@ class TestNumbers:
         with pytest.raises(ImportRefusedError, match="it is not an event"):
             read(trajectory(tmp_path / "t.json", [EVENTS[0], value]))
 
-    def test_a_list_without_events_is_refused(self, tmp_path: Path) -> None:
+    def test_list_without_events_is_refused(self, tmp_path: Path) -> None:
         with pytest.raises(ImportRefusedError, match="it has no events"):
             read(trajectory(tmp_path / "t.json", []))

@@ -81,7 +81,7 @@ async def place(page: Page) -> int:
 
 
 async def visible(page: Page) -> list[int]:
-    """The events that have happened, by what the chat holds."""
+    """The events that have happened, according to the chat."""
     ids: list[str] = await page.eval_on_selector_all("#chat article.shown", "all => all.map(one => one.id)")
     return [int(id[1:]) for id in ids]
 
@@ -226,7 +226,7 @@ async def test_hostile_text_is_shown_and_not_run(browser: Browser, tmp_path: Pat
         assert not set(text) & set("\u202e\u2066\u200b\x00\x1b\ufeff")
 
 
-async def test_its_policy_refuses_other_scripts_and_every_connection(browser: Browser, tmp_path: Path) -> None:
+async def test_content_policy_refuses_other_scripts_and_all_connections(browser: Browser, tmp_path: Path) -> None:
     async with opened(browser, tmp_path, refusals=2) as page:
         hit, refused = await page.evaluate(
             """async () => {
@@ -240,7 +240,7 @@ async def test_its_policy_refuses_other_scripts_and_every_connection(browser: Br
         assert (hit, refused) == (None, True)
 
 
-async def test_a_long_conversation_opens_and_seeks_at_once(browser: Browser, tmp_path: Path) -> None:
+async def test_long_conversation_opens_and_seeks_quickly(browser: Browser, tmp_path: Path) -> None:
     events = tuple((MessageAction(content=f"message {n}"), EventSource.AGENT, None) for n in range(4000))
     async with opened(browser, tmp_path, events, ()) as page:
         assert await page.locator(".row").count() < 100

@@ -23,7 +23,7 @@ from tests.program import Handloom
 from tests.tapes import recording_of
 
 _TABLES = "SELECT name FROM sqlite_schema WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY name"
-"""Those of the index are in tables of their own beside it, which are not virtual."""
+"""Shadow tables of the index are ordinary tables."""
 
 
 def fingerprint(home: Path) -> tuple[str, str]:
@@ -37,7 +37,7 @@ def fingerprint(home: Path) -> tuple[str, str]:
     return dump.hexdigest(), hashlib.sha256((home / "handloom.db").read_bytes()).hexdigest()
 
 
-class TestWhole:
+class TestCompleteImport:
     @pytest.mark.parametrize("format", ["openhands", "folder", "openhands-sdk", "archive"])
     async def test_imported_conversation_is_stored_completely(
         self, format: str, store: EventStore, tmp_path: Path
@@ -57,24 +57,24 @@ class TestWhole:
         assert info.event_count == len(SDK_EVENTS if format == "openhands-sdk" else EVENTS)
         assert await recording_of(store, id) == imported.recorded
 
-    async def test_pictures_come_along(self, store: EventStore, tmp_path: Path) -> None:
+    async def test_pictures_are_imported(self, store: EventStore, tmp_path: Path) -> None:
         id, imported = await import_file(store, archive(tmp_path / "x", archive_files(pictures=(png(3, 3),))))
         (blob,) = imported.blobs
         assert await store.blob(id, BlobRef.parse(str(blob.ref)) or blob.ref) == blob
 
-    async def test_the_same_file_twice_is_two_conversations(self, store: EventStore, tmp_path: Path) -> None:
+    async def test_importing_a_file_twice_gives_two_conversations(self, store: EventStore, tmp_path: Path) -> None:
         path = trajectory(tmp_path / "x")
         first, second = [(await import_file(store, path))[0] for _ in range(2)]
         assert first != second
         assert await store.count_conversations() == 2
 
-    async def test_no_secret_of_this_machine_reaches_the_database(self, store: EventStore, tmp_path: Path) -> None:
+    async def test_secrets_of_this_machine_do_not_reach_the_database(self, store: EventStore, tmp_path: Path) -> None:
         events = [{**EVENTS[0], "args": {"content": "it is hunter2-hunter2"}}]
         await import_file(store, trajectory(tmp_path / "x", events), redactor=Redactor(["hunter2-hunter2"]))
         assert await store.search("hunter2") == []
         assert b"hunter2" not in b"".join(path.read_bytes() for path in store.home.glob("handloom.db*"))
 
-    async def test_a_name_that_is_no_text_is_stored_as_one(self, store: EventStore, tmp_path: Path) -> None:
+    async def test_undecodable_name_is_stored_as_text(self, store: EventStore, tmp_path: Path) -> None:
         path = tmp_path / os.fsdecode(b"\xff\xfe.json")
         id, _ = await import_file(store, trajectory(path))
         (info,) = await store.conversations(conversation_id=id)
@@ -95,7 +95,7 @@ class TestNothing:
                 await import_file(store, path)
         assert await asyncio.to_thread(fingerprint, store.home) == before
 
-    async def test_a_cancelled_import_stores_nothing_and_its_thread_ends(
+    async def test_cancelled_import_stores_nothing_and_ends_its_thread(
         self, store: EventStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         before = await asyncio.to_thread(fingerprint, store.home)
@@ -120,7 +120,7 @@ class TestNothing:
         await asyncio.wait_for(has_ended.wait(), 10)
         assert await asyncio.to_thread(fingerprint, store.home) == before
 
-    async def test_a_fingerprint_sees_one_event_more(self, store: EventStore, tmp_path: Path) -> None:
+    async def test_fingerprint_changes_with_one_more_event(self, store: EventStore, tmp_path: Path) -> None:
         before = await asyncio.to_thread(fingerprint, store.home)
         await import_file(store, trajectory(tmp_path / "x", EVENTS[:1]))
         after = await asyncio.to_thread(fingerprint, store.home)
@@ -146,7 +146,7 @@ class TestCommand:
         assert told == {"event_count": len(SDK_EVENTS), "format": "openhands-sdk", "warnings": []}
         assert ended.err == ""
 
-    def test_a_refusal_is_one_sentence_and_status_2(self, tmp_path: Path) -> None:
+    def test_refusal_is_one_sentence_with_status_2(self, tmp_path: Path) -> None:
         (tmp_path / "x\x1b[31m.json").write_text("[")
         ended = Handloom(tmp_path)("import", str(tmp_path / "x\x1b[31m.json"))
         assert (ended.status, ended.out) == (2, "")

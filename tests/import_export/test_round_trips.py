@@ -1,4 +1,4 @@
-"""What was exported comes back as it was, and what was imported leaves as it came."""
+"""Exported conversations are imported unchanged, and imported ones are exported unchanged."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def test_openhands_events_are_exported_as_imported(format: str, tmp_path: 
         assert "imported" not in now
 
 
-async def test_a_trajectory_with_gaps_is_exported_as_it_was_imported(tmp_path: Path) -> None:
+async def test_trajectory_with_gaps_is_exported_as_imported(tmp_path: Path) -> None:
     events = [{**event, "id": 2 * event["id"] + 1} for event in EVENTS]
     events = [{**event, "cause": 2 * event["cause"] + 1} if "cause" in event else event for event in events]
     (tmp_path / "came.json").write_text(json.dumps(events))
@@ -99,7 +99,7 @@ async def test_a_trajectory_with_gaps_is_exported_as_it_was_imported(tmp_path: P
     assert names == {f"events/{event['id']}.json" for event in events}
 
 
-async def test_what_only_handloom_has_is_not_in_the_files_for_v0(tmp_path: Path) -> None:
+async def test_handloom_fields_are_not_in_v0_files(tmp_path: Path) -> None:
     page = BrowserOutputObservation(content="The page", url="http://x", trigger_by_action="browse", look={"a": 1})
     events = (
         (MessageAction(content="Look at the page.", queued=True), USER, None),
@@ -146,9 +146,7 @@ async def test_events_of_the_sdk_are_exported_as_their_originals(tmp_path: Path)
 
 
 @pytest.mark.parametrize("format", ["openhands-events", "archive"])
-async def test_a_conversation_of_the_sdk_that_went_on_here_is_exported_and_imported_again(
-    format: str, tmp_path: Path
-) -> None:
+async def test_continued_sdk_conversation_round_trips(format: str, tmp_path: Path) -> None:
     sdk_folder(tmp_path / "sdk")
     more = (
         MessageAction(content="And now?"),

@@ -43,7 +43,7 @@ NOTHING = Patterns({})
 
 
 def made(alphabet: str, count: int, seed: int = 7) -> str:
-    """A value that no one ever had: the shapes below must not stand in a source file as they are."""
+    """A made-up value: the patterns below must not appear literally in a source file."""
     return "".join(random.Random(seed).choices(alphabet, k=count))
 
 
@@ -84,13 +84,13 @@ def test_key_is_found_by_pattern_in_every_field(kind: str, secret: str) -> None:
 
 
 @pytest.mark.parametrize("text", BESIDE)
-def test_a_secret_is_found_by_the_word_beside_it(text: str) -> None:
+def test_secret_is_found_by_the_word_beside_it(text: str) -> None:
     kind, secret = BESIDE[text]
     (span,) = NOTHING.secrets(text)
     assert (span.kind, text[span.start : span.end]) == (kind, secret)
 
 
-def test_a_field_that_is_called_after_a_secret_holds_one() -> None:
+def test_field_named_like_a_secret_is_found() -> None:
     findings = Findings(NOTHING)
     findings.search(made(LETTERS, 30), 3, "args.arguments.api_key", "api_key")
     (found,) = findings.secrets
@@ -193,7 +193,7 @@ async def test_finding_is_listed_once_and_masked(tmp_path: Path) -> None:
     ("format", "count"),
     [("archive", 3), ("trajectory", 2), ("html", 3), ("markdown", 3), ("asciicast", 0)],
 )
-async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str, count: int, tmp_path: Path) -> None:
+async def test_unsearched_pictures_are_counted_once(format: str, count: int, tmp_path: Path) -> None:
     said = MessageAction(
         content=f"see {picture('red')}, {picture('red')}", image_urls=[picture("red"), picture("blue")]
     )
@@ -202,7 +202,7 @@ async def test_pictures_that_leave_unsearched_are_counted_once_each(format: str,
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_a_redacted_export_contains_no_secret(format: str, tmp_path: Path) -> None:
+async def test_redacted_export_contains_no_secret(format: str, tmp_path: Path) -> None:
     out = io.BytesIO()
     async with home_with(tmp_path, leaking(), recording=PIECES, title=f"about {SECRET}") as home:
         await export(home, "c", format, out, cleaner=Cleaner(ADA))
@@ -241,14 +241,14 @@ def test_held_back_word_is_redacted_before_other_output() -> None:
     assert cleaner.rest() == []
 
 
-async def test_an_unredacted_export_is_unchanged(tmp_path: Path) -> None:
+async def test_unredacted_export_is_unchanged(tmp_path: Path) -> None:
     out = io.BytesIO()
     async with home_with(tmp_path, leaking()) as home:
         await export(home, "c", "trajectory", out)
     assert SECRET.encode() in out.getvalue()
 
 
-def test_a_large_text_is_looked_through_quickly() -> None:
+def test_large_text_is_scanned_quickly() -> None:
     for text in ("a" * 2_000_000, "key=" * 300_000, "-----BEGIN PRIVATE KEY-----\n" * 20_000, "eyJ" * 500_000):
         began = time.thread_time()
         NOTHING.secrets(text)
@@ -273,7 +273,7 @@ def readable(data: bytes) -> str:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_it_is_redacted_in_exports_of_every_format(format: str, tmp_path: Path) -> None:
+async def test_secret_split_by_colours_is_redacted_in_every_format(format: str, tmp_path: Path) -> None:
     made = Tape()
     made.say("Show them")
     made.run("show", f"one {coloured(VALUE)} two {coloured(SECRET)} three\n")
@@ -296,7 +296,7 @@ async def test_it_is_redacted_in_exports_of_every_format(format: str, tmp_path: 
             assert value in found["--allow-secrets"]
 
 
-def test_known_values_and_shapes_are_found_between_colours_and_the_rest_stays() -> None:
+def test_known_values_and_patterns_are_found_between_colour_codes() -> None:
     patterns = Patterns({"MY_API_KEY": VALUE})
     for value in (VALUE, SECRET):
         assert redact_secrets(f"a {coloured(value)} b", patterns) == f"a {coloured(value)[:5]}{PLACEHOLDER}\x1b[0m b"
@@ -307,7 +307,7 @@ def test_known_values_and_shapes_are_found_between_colours_and_the_rest_stays() 
 
 
 @pytest.mark.parametrize("cut", range(1, len(coloured(VALUE))))
-def test_frames_that_end_within_it_are_joined(cut: int) -> None:
+def test_frames_that_end_inside_a_secret_are_joined(cut: int) -> None:
     whole = f"one {coloured(VALUE)} two".encode()
     pieces = [whole[: cut + 4], whole[cut + 4 :]]
     joined = FrameJoiner()

@@ -1,4 +1,4 @@
-"""A log that a newer version wrote is exported and played; what is unknown in it is shown as such."""
+"""A log written by a newer version is exported and replayed; unknown parts are shown as such."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files, folders and archives of strangers: what is not as it should be is refused before it costs anything."""
+"""Untrusted files, folders and archives: invalid ones are refused before they cost time or memory."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NOTHING_THERE = "it contains no events of a conversation"
 SHOWN_BY_READING = {
     "another checksum", "less than announced", "more than announced", "packed into too little", "not deflated",
 }  # fmt: skip
-"""Damage of an entry's data, which nobody notices who does not read it."""
+"""Damage in an entry's data, which is found only by reading it."""
 
 
 def refused(path: Path, match: str = ".") -> str:
@@ -57,19 +57,19 @@ def events_zip(**strange: bytes) -> dict[str, bytes]:
 
 
 class TestArchives:
-    def test_a_zipped_folder_is_read_as_the_folder(self, tmp_path: Path) -> None:
+    def test_zipped_folder_is_read_like_the_folder(self, tmp_path: Path) -> None:
         path = tmp_path / "x.bin"
         path.write_bytes(zips.packed(events_zip()))
         (v0_folder(tmp_path / "folder") / "metadata.json").unlink()
         assert read(path) == read(tmp_path / "folder")
 
-    def test_a_folder_that_holds_all_of_them_does_not_count(self, tmp_path: Path) -> None:
+    def test_enclosing_folder_is_ignored(self, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.packed({f"session-1/{name}": data for name, data in events_zip().items()}))
         assert len(read(path).envelopes) == len(EVENTS)
 
     @pytest.mark.parametrize("name", zips.BAD_NAMES[:19])
-    def test_a_name_that_leads_out_is_refused(self, name: str, tmp_path: Path) -> None:
+    def test_path_outside_the_archive_is_refused(self, name: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.packed({**events_zip(), name: b"x"}))
         refused(path, "its name")
@@ -87,19 +87,19 @@ class TestArchives:
         refused(path, "link or a device")
 
     @pytest.mark.parametrize("clash", zips.CLASHES)
-    def test_names_that_one_file_system_takes_for_the_same_are_refused(self, clash: str, tmp_path: Path) -> None:
+    def test_names_that_collide_on_some_file_systems_are_refused(self, clash: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.repeated(*zips.CLASHES[clash]))
         refused(path, "another entry has the same")
 
     @pytest.mark.parametrize("damage", sorted(zips.DAMAGED.keys() - SHOWN_BY_READING))
-    def test_a_damaged_archive_is_refused(self, damage: str, tmp_path: Path) -> None:
+    def test_damaged_archive_is_refused(self, damage: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.DAMAGED[damage])
         assert NOTHING_THERE not in refused(path)
 
     @pytest.mark.parametrize("damage", sorted(SHOWN_BY_READING))
-    def test_damage_that_only_reading_shows_is_noticed(self, damage: str, tmp_path: Path) -> None:
+    def test_damage_found_only_while_reading_is_noticed(self, damage: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.DAMAGED[damage])
         with path.open("rb") as file:
@@ -108,12 +108,12 @@ class TestArchives:
                 archive.read("bad" if "bad" in archive.names() else "x", 1_000)
 
     @pytest.mark.parametrize("bomb", zips.bombs())
-    def test_a_zip_bomb_is_refused_before_unpacking(self, bomb: str, tmp_path: Path) -> None:
+    def test_zip_bomb_is_refused_before_unpacking(self, bomb: str, tmp_path: Path) -> None:
         path = tmp_path / "x.zip"
         path.write_bytes(zips.bombs()[bomb]())
         assert NOTHING_THERE not in refused(path)
 
-    def test_unpacked_bytes_are_counted_and_not_only_the_announced_size(
+    def test_unpacked_bytes_are_counted_whatever_size_is_declared(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "x.zip"
@@ -126,14 +126,14 @@ class TestArchives:
         [b"\x1f\x8b\x08" + bytes(50), b"BZh9" + bytes(50), b"\xfd7zXZ\0", bytes(257) + b"ustar\0" + bytes(500)],
         ids=["gzip", "bzip2", "xz", "tar"],
     )
-    def test_other_archives_are_named_and_not_opened(self, head: bytes, tmp_path: Path) -> None:
+    def test_other_archive_formats_are_named_and_not_opened(self, head: bytes, tmp_path: Path) -> None:
         path = tmp_path / "x.json"
         path.write_bytes(head)
         refused(path, "unpack it")
 
 
 @pytest.mark.parametrize("form", ["file", "folder", "zipped", "archive"])
-def test_events_together_have_a_bound(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_total_size_of_events_is_limited(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "x"
     if form == "folder":
         v0_folder(path)
@@ -153,7 +153,7 @@ def test_events_together_have_a_bound(form: str, tmp_path: Path, monkeypatch: py
 
 class TestFolders:
     @pytest.mark.parametrize("place", ["events", "events/1.json", "metadata.json"])
-    def test_no_link_is_followed(self, place: str, tmp_path: Path) -> None:
+    def test_links_are_not_followed(self, place: str, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
         target = folder / place
         elsewhere = tmp_path / "elsewhere"
@@ -174,7 +174,7 @@ class TestFolders:
         else:
             refused(folder, "not a regular file")
 
-    def test_a_socket_is_not_opened(self, tmp_path: Path) -> None:
+    def test_socket_is_not_opened(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "s")
         (folder / "events" / "1.json").unlink()
         with socket.socket(socket.AF_UNIX) as listening:
@@ -189,13 +189,13 @@ class TestFolders:
         os.mkfifo(tmp_path / "pipe")
         refused(tmp_path / "pipe", "not a regular file")
 
-    def test_a_sparse_file_of_a_terabyte_is_refused_without_reading_it(self, tmp_path: Path) -> None:
+    def test_sparse_terabyte_file_is_refused_without_reading(self, tmp_path: Path) -> None:
         folder = v0_folder(tmp_path / "session")
         with (folder / "events" / "1.json").open("wb") as file:
             file.truncate(2**40)
         refused(folder, "larger than")
 
-    def test_a_link_that_is_swapped_in_is_not_followed(self, tmp_path: Path) -> None:
+    def test_link_swapped_in_after_listing_is_not_followed(self, tmp_path: Path) -> None:
         """Names are listed first and opened later; the folder `events` is held, and no file in it is a way out."""
         folder = v0_folder(tmp_path / "session")
         secret = tmp_path / "secret"
@@ -230,17 +230,17 @@ class TestFolders:
         (folder / "event_cache").mkdir()
         assert "Files that are not events were left out: notes.txt." in read(folder).warnings
 
-    def test_a_folder_of_something_else_is_refused(self, tmp_path: Path) -> None:
+    def test_unrelated_folder_is_refused(self, tmp_path: Path) -> None:
         (tmp_path / "x.json").write_text("[]")
         refused(tmp_path, "contains no events")
 
-    def test_what_the_user_names_may_be_a_link(self, tmp_path: Path) -> None:
+    def test_path_given_by_the_user_may_be_a_link(self, tmp_path: Path) -> None:
         (tmp_path / "link").symlink_to(v0_folder(tmp_path / "session"))
         with opened(tmp_path / "link") as source:
             assert isinstance(source, untrusted_files.Folder)
 
 
-def test_an_archive_of_more_entries_than_are_read_is_refused_by_its_last_record(tmp_path: Path) -> None:
+def test_archive_with_too_many_entries_is_refused_by_its_end_record(tmp_path: Path) -> None:
     path = tmp_path / "x.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for number in range(untrusted_files.MAX_ENTRIES + 1):

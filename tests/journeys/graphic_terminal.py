@@ -21,7 +21,7 @@ from tests.program import Handloom
 
 CELL = (10, 20)
 LARGEST_SIXEL = 1000
-"""Pixels of a side that xterm takes unless it is told otherwise."""
+"""The length of a square of pixels that xterm uses by default."""
 PLACEHOLDER = "\U0010eeee"
 KITTY, SIXEL = "kitty", "sixel"
 _STRING = re.compile(rb"\x1b_G(?P<kitty>[^\x1b]*)\x1b\\|\x1bP(?P<sixel>[\d;]*q[^\x1b]*)\x1b\\", re.DOTALL)
@@ -89,7 +89,7 @@ class _Cells(pyte.Screen):
 
 
 class GraphicTerminal(OurTerminal):
-    """A terminal of a kind: it speaks KITTY, SIXEL, or neither. `answers` says otherwise where a test lies or tears."""
+    """A terminal that supports KITTY, SIXEL, or neither. `answers` replaces replies, for false or split ones."""
 
     def __init__(self, program: Handloom, *arguments: str, kind: str = KITTY, **environ: str) -> None:
         self.kind = kind
@@ -103,7 +103,7 @@ class GraphicTerminal(OurTerminal):
         """How many sixels came."""
         self.asked = 0
         self.answers: dict[bytes, str] = {}
-        """What is answered to a question in the place of what is true; nothing where it is empty."""
+        """Replies that replace the true ones; empty for no reply."""
         self._arriving: Arriving | None = None
         self._pending = b""
         super().__init__(program, *arguments, **environ)
@@ -121,10 +121,10 @@ class GraphicTerminal(OurTerminal):
             plane.paste(self.plane, (0, 0))
             self.plane = self._screen.plane = plane  # type: ignore[attr-defined]
 
-    # -- what it hears -------------------------------------------------------------------------------------------------
+    # -- input ---------------------------------------------------------------------------------------------------------
 
     def take(self, data: bytes) -> None:
-        """Take what the program wrote: text for the cells, and what is ours."""
+        """Process the program's output: text for the cells, and graphics sequences."""
         data, self._pending = self._pending + data, b""
         if begun := _BEGUN.search(data):
             data, self._pending = data[: begun.start()], begun[0]
@@ -202,7 +202,7 @@ class GraphicTerminal(OurTerminal):
         assert y + image.height < self.plane.height, "a sixel in the last row scrolls the screen"
         self.plane.paste(image, (x, y))
 
-    # -- what is to be seen --------------------------------------------------------------------------------------------
+    # -- visible pictures ----------------------------------------------------------------------------------------------
 
     def seen(self) -> tuple[Image.Image, set[tuple[int, int]]]:
         """The pixels of all pictures on the screen, in the size of their cells, and the cells that have one."""
@@ -234,7 +234,7 @@ class GraphicTerminal(OurTerminal):
         return plane, found
 
     def picture(self) -> Image.Image | None:
-        """What is seen, cut to the box around it; None where there is nothing."""
+        """The visible picture, cropped to its bounding box; None if there is none."""
         plane, cells = self.seen()
         if not cells:
             return None
@@ -259,7 +259,7 @@ class GraphicTerminal(OurTerminal):
 
 
 def decoded_sixels(string: str) -> Image.Image:
-    """The picture of a sixel string, without its beginning and end; what was not drawn is clear."""
+    """The picture of a sixel string without its start and end; undrawn pixels are transparent."""
     _, _, body = string.partition("q")
     size = re.match(r'"1;1;(\d+);(\d+)', body)
     assert size, "the size is told"

@@ -1,4 +1,4 @@
-"""Repositories that want to run something on the machine of whoever opens them: each trap leaves a mark of its name."""
+"""Repositories that try to run code on the machine of the user who opens them: each trap leaves a mark of its name."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _PROGRAM = "#!/bin/sh\n{}\n"
 
 @dataclass(frozen=True)
 class Traps:
-    """A workspace to lay traps in, and the folder, outside of it, where those that go off leave their marks."""
+    """A workspace for traps, and a folder outside of it for the marks of triggered ones."""
 
     workspace: Path
     marks: Path
 
     def command(self, name: str) -> str:
-        """What a trap carries out."""
+        """The command of a trap."""
         return f"touch {self.marks}/{name}"
 
     def write(self, path: str, text: str, *, program: bool = False) -> None:
@@ -80,13 +80,13 @@ TEXT_FILES = {
     "package.json": '{{"scripts": {{"preinstall": "{}"}}}}',
     ".openhands/microagents/repo.md": "---\nmcp_tools:\n  stdio_servers:\n  - {{name: x, command: '{}'}}\n---\n",
 }
-"""What other programs carry out, and what would be ours to carry out if we were careless."""
+"""Traps for other programs, and for Handloom if it were careless."""
 MODULES = (
     *("sitecustomize", "usercustomize", "conftest", "litellm", "pydantic", "aiohttp", "textual", "tomllib", "json"),
     *("asyncio/__init__", "core/__init__", "runtime/__init__", "tui/__init__", "site-packages/x", "antigravity"),
 )
 HOOK_EVENTS = ("before_action", "after_action", "conversation_start", "conversation_end")
-"""Those of our own hooks."""
+"""Traps in Handloom's own hooks."""
 PROGRAMS = ("git", "bash", "sh", "bwrap", "setpriv", "python3", "stty", "ps")
 
 
@@ -124,7 +124,7 @@ def hooks_and_places(traps: Traps) -> None:
 
 
 def other_files(traps: Traps) -> None:
-    """What is no git's: files of shells, editors and tools, modules and programs by names that we use."""
+    """Traps outside git: files of shells, editors and tools, modules and programs with common names."""
     _begin(traps)
     for name, text in TEXT_FILES.items():
         traps.write(name, text.format(*[traps.command(name.replace("/", "-"))] * 2))
@@ -136,7 +136,7 @@ def other_files(traps: Traps) -> None:
 
 
 def files_for_agents(traps: Traps) -> None:
-    """Hooks, agents, skills and commands that are meant for us, and what lies in the way of whoever reads them."""
+    """Hooks, agents, skills and commands for Handloom, and obstacles for programs that read them."""
     _begin(traps)
     hooks = [
         f'[[hook]]\nevent = "{event}"\ncommand = "{traps.command(f"our-{event}")}; exit 2"' for event in HOOK_EVENTS

@@ -1,4 +1,4 @@
-"""A real xterm on a display of its own, which nobody sees: what it shows is read from the display's memory.
+"""A real xterm on a virtual display: its screenshots are read from the display's memory.
 
 Keys go in by xdotool. What the program writes is kept, too, so that a test waits for a state and not for a time.
 """
@@ -65,7 +65,7 @@ class RealXterm:
 
     @property
     def written(self) -> bytes:
-        """What the program wrote to the terminal until this moment."""
+        """The program's output so far."""
         return self._log.read_bytes() if self._log.exists() else b""
 
     def until(self, is_so: Callable[[], bool], what: str) -> None:
@@ -92,7 +92,7 @@ class RealXterm:
         return before
 
     def seen(self) -> Image.Image:
-        """What is on the display."""
+        """A screenshot of the display."""
         memory = self._memory.read_bytes()
         header = _HEADER.unpack_from(memory)
         start, width, height, line, colours = header[0] + header[19] * 12, header[4], header[5], header[12], header[19]

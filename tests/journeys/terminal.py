@@ -19,7 +19,7 @@ READ_S = 3.0
 """Until a question that takes keys has moved its highlight."""
 CHOOSES = 5
 LOG_LINES = 30
-"""Of the program's log, what a screen that never came is told with."""
+"""How much of the program's log an error message contains."""
 
 
 class Terminal:
@@ -40,7 +40,7 @@ class Terminal:
         return subprocess.run(command, capture_output=True, text=True, check=True, timeout=20).stdout
 
     def type(self, text: str) -> None:
-        """Type characters as they are."""
+        """Type characters literally."""
         self._tmux("send-keys", "-l", text)
 
     def press(self, *keys: str) -> None:
@@ -48,7 +48,7 @@ class Terminal:
         self._tmux("send-keys", *keys)
 
     def agree(self, question: str = "Run this command?") -> None:
-        """Allow the action that is asked about, once.
+        """Allow the action of the current question once.
 
         The question shows what the command would carry out, which can be what it prints: it is gone when this returns.
         """
@@ -103,9 +103,9 @@ class Terminal:
         return self._tmux("display-message", "-p", "#{alternate_on}").strip() == "1"
 
     def wait_for(self, *texts: str, gone: bool = False, within_s: float = WAIT_S) -> str:
-        """Wait until all texts are on the screen (or none of them is); the answer is the screen.
+        """Wait until all texts are on the screen (or none of them). Returns the screen.
 
-        tmux tells nobody when its screen changes, so this is the one place that looks again and again.
+        tmux does not notify of screen changes, so this is the only place that polls.
         """
         end = time.monotonic() + within_s
         while time.monotonic() < end:
@@ -122,7 +122,7 @@ class Terminal:
         return "\n".join(lines)
 
     def shell(self, command: str) -> str:
-        """What a command of the shell prints, while no program has the terminal."""
+        """The output of a shell command while no program has the terminal."""
         path = Path(self._folder, f"said-{uuid.uuid4().hex[:6]}")
         self.type(f"{command} > {shlex.quote(str(path))}; echo rea''dy {path.name[-6:]}")
         self.press("Enter")

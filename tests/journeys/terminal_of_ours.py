@@ -1,4 +1,4 @@
-"""A terminal without anybody between: a PTY whose bytes the test reads and writes itself."""
+"""A pseudo-terminal whose bytes the test reads and writes itself."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class OurTerminal:
     """A program on a PTY of its own. Close it."""
 
     command = HANDLOOM
-    """What is started, before its arguments."""
+    """The program, before its arguments."""
     told_cell = (0, 0)
-    """Pixels of a cell, wide and high, that the system is told; zeros where it is told nothing."""
+    """Cell size in pixels, reported to the system; zeros if unknown."""
 
     def __init__(self, program: Handloom, *arguments: str, **environ: str) -> None:
         self.fd, theirs = pty.openpty()
@@ -63,11 +63,11 @@ class OurTerminal:
             self._screen.resize(rows, columns)
 
     def write(self, data: str | bytes) -> None:
-        """Type, or send what a terminal would."""
+        """Type text, or send bytes like a terminal."""
         os.write(self.fd, data.encode() if isinstance(data, str) else data)
 
     def read(self, within_s: float) -> bytes:
-        """What the program writes next; nothing where it is silent for so long, or has ended."""
+        """The next output of the program; empty after the timeout or at its end."""
         if not select.select([self.fd], [], [], within_s)[0]:
             return b""
         try:
@@ -79,17 +79,17 @@ class OurTerminal:
         return data
 
     def take(self, data: bytes) -> None:
-        """Draw what the program wrote."""
+        """Draw the program's output."""
         with contextlib.suppress(TypeError, ValueError, IndexError):  # pyte knows fewer sequences than terminals do
             self._stream.feed(data)
 
     @property
     def screen(self) -> str:
-        """What is to be seen."""
+        """The visible screen."""
         return "\n".join(self._screen.display)
 
     def wait_for(self, *texts: str, raw: bool = False) -> None:
-        """Wait until all texts are on the screen, or in what was written since the beginning."""
+        """Wait until all texts are on the screen, or in the output since the start."""
         end = time.monotonic() + WAIT_S
         while time.monotonic() < end:
             shown = self.raw.decode("utf-8", "replace") if raw else self.screen

@@ -25,7 +25,7 @@ def recording(handloom: Handloom, tmp_path: Path) -> str:
     return handloom("run", "go", "--model", write_script(tmp_path, turns)).conversation
 
 
-def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_path: Path, recording: str) -> None:
+def test_equal_rerun_exits_with_0_and_a_difference_with_1(handloom: Handloom, tmp_path: Path, recording: str) -> None:
     same = handloom("rerun", recording)
     assert same.status == 0, same.err
     lines = same.lines
@@ -49,7 +49,7 @@ def test_the_same_ends_with_0_and_a_difference_with_1(handloom: Handloom, tmp_pa
     ]
 
 
-def test_json_has_an_object_for_each_action_and_a_summary(handloom: Handloom, recording: str) -> None:
+def test_json_has_one_object_for_each_action_and_a_summary(handloom: Handloom, recording: str) -> None:
     done = handloom("rerun", recording, "--json")
     first, second, last = map(json.loads, done.lines)
     assert (first["outcome"], first["differences"]) == ("alike", [])
@@ -57,7 +57,7 @@ def test_json_has_an_object_for_each_action_and_a_summary(handloom: Handloom, re
     assert (last["summary"]["of"], last["summary"]["is_same"], last["summary"]["same"]) == (recording, True, 1)
 
 
-def test_what_cannot_be_run_again_is_refused_with_2(handloom: Handloom, tmp_path: Path, recording: str) -> None:
+def test_conversation_that_cannot_be_rerun_exits_with_2(handloom: Handloom, tmp_path: Path, recording: str) -> None:
     nobody = handloom("rerun", "nobody")
     assert (nobody.status, nobody.out) == (2, "")
     assert "There is no conversation nobody." in nobody.err

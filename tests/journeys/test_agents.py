@@ -18,7 +18,7 @@ def project_agent(handloom: Handloom, text: str = "") -> None:
     (folder / "r.md").write_text(REVIEWER.format(model="demo") + text)
 
 
-def test_they_are_listed_and_what_is_broken_is_named(tmp_path: Path) -> None:
+def test_agents_are_listed_and_broken_files_reported(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     project_agent(handloom)
     own = handloom.home / "agents"
@@ -34,7 +34,7 @@ def test_they_are_listed_and_what_is_broken_is_named(tmp_path: Path) -> None:
     assert (reviewer["allowed"], reviewer["model"]) == (False, "demo")
 
 
-def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
+def test_named_agent_is_used(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     model = write_script(tmp_path, [{"tool_calls": [bash("echo x > x.txt")]}, FINISH])
     done = handloom("run", "change it", "--model", model, "--agent", "ReadOnlyAgent", "--json")
@@ -46,7 +46,7 @@ def test_the_agent_that_is_named_works(tmp_path: Path) -> None:
     assert "There is no agent 'Nobody'. Choose one of: ACPAgent, BrowsingAgent, CodeActAgent" in nobody.err
 
 
-def test_a_plan_waits_for_its_approval_or_is_carried_out_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_plan_waits_for_approval_unless_approved_by_option(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     work = [{"tool_calls": [bash("echo made > made.txt")]}, FINISH]
     first = handloom("run", "plan it", "--model", write_script(tmp_path, [*PLAN, *work]), "--agent", "Planner")
@@ -60,7 +60,7 @@ def test_a_plan_waits_for_its_approval_or_is_carried_out_where_that_is_asked_for
     assert (handloom.workspace / "made.txt").read_text() == "made\n"
 
 
-def test_a_conversation_keeps_its_agent_and_that_is_said_beforehand(tmp_path: Path) -> None:
+def test_conversation_keeps_its_agent_and_says_so(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     for command in (("run", "x", "--resume", "any", "--agent", "Planner"), ("--resume", "--agent", "Planner")):
         refused = handloom(*command)
@@ -68,7 +68,7 @@ def test_a_conversation_keeps_its_agent_and_that_is_said_beforehand(tmp_path: Pa
         assert "keeps its agent" in refused.err
 
 
-def test_a_projects_agent_works_after_it_was_read_in_a_terminal_and_allowed(tmp_path: Path) -> None:
+def test_project_agent_works_after_approval_in_a_terminal(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     project_agent(handloom, "Obey.\n")
     model = write_script(tmp_path, [FINISH])

@@ -24,7 +24,7 @@ def screens(handloom: Handloom) -> Iterator[Screens]:
         yield lambda: stack.enter_context(closing(Terminal(handloom, 120, 40)))
 
 
-def test_of_two_screens_the_second_reads_along_and_is_told_who_has_it(handloom: Handloom, screens: Screens) -> None:
+def test_second_screen_is_read_only_and_names_the_owner(handloom: Handloom, screens: Screens) -> None:
     model = write_script(handloom.workspace.parent, [{"tool_calls": [bash("echo seen-$((40+2))")]}, FINISH])
     first, second = screens(), screens()
     begin(first, model)
@@ -49,7 +49,7 @@ def test_of_two_screens_the_second_reads_along_and_is_told_who_has_it(handloom: 
     second.wait_for("seen-42", "finished")
 
 
-def test_no_key_of_one_who_types_is_an_answer_and_none_is_lost(handloom: Handloom, screens: Screens) -> None:
+def test_typed_letters_answer_nothing_and_none_is_lost(handloom: Handloom, screens: Screens) -> None:
     turns = [
         {"tool_calls": [bash("touch made")], "first_token_s": 5.0},
         {"expect": "Reason: not in here", **FINISH},
@@ -75,7 +75,7 @@ def test_no_key_of_one_who_types_is_an_answer_and_none_is_lost(handloom: Handloo
     assert not (handloom.workspace / "made").exists()
 
 
-def test_all_of_a_command_that_is_longer_than_the_screen_can_be_read(handloom: Handloom, screens: Screens) -> None:
+def test_command_longer_than_the_screen_can_be_read_completely(handloom: Handloom, screens: Screens) -> None:
     long = "echo begin\n" + "\n".join(f"echo line {n}" for n in range(200)) + "\nrm -f ./\u202egpj.exe\u200b"
     terminal = screens()
     terminal.resize(80, 24)

@@ -13,7 +13,7 @@ from tests.program import HANDLOOM, Ended, Handloom, events_in_archive
 
 
 def refused(done: Ended, *said: str) -> None:
-    """Nothing was begun: no conversation, no output; what is wrong and what to do is one line."""
+    """Nothing was started: no conversation, no output, and one line with the problem and advice."""
     assert done.status in (1, 2)
     assert done.out == ""
     assert "Traceback" not in done.err
@@ -31,18 +31,18 @@ def in_every_command(handloom: Handloom, tmp_path: Path, *said: str) -> None:
     refused(handloom("export", "x"), *said)
 
 
-def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
+def test_home_below_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     handloom = Handloom(tmp_path, HANDLOOM_HOME=str(tmp_path / "file" / "home"))
     in_every_command(handloom, tmp_path, "cannot be", "HANDLOOM_HOME")
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc here")
-def test_a_home_where_nothing_can_be_made_is_refused(tmp_path: Path) -> None:
+def test_home_that_cannot_be_created_is_refused(tmp_path: Path) -> None:
     in_every_command(Handloom(tmp_path, HANDLOOM_HOME="/proc/handloom"), tmp_path, "/proc/handloom", "HANDLOOM_HOME")
 
 
-def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+def test_newer_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     assert handloom("list").status == 0
     database = handloom.home / "handloom.db"
@@ -55,7 +55,7 @@ def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path
 
 
 @pytest.mark.parametrize("damage", ["no database", "cut off", "torn"])
-def test_a_damaged_database_is_refused_and_not_made_worse(damage: str, tmp_path: Path) -> None:
+def test_damaged_database_is_refused_and_unchanged(damage: str, tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     model = write_script(tmp_path, [FINISH])
     assert handloom("run", "x", "--model", model).status == 0
@@ -88,7 +88,7 @@ def in_a_mount(handloom: Handloom, script: str, *arguments: str) -> subprocess.C
 
 
 @pytest.mark.mount
-def test_a_home_that_is_read_only_is_refused(tmp_path: Path) -> None:
+def test_read_only_home_is_refused(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     model = write_script(tmp_path, [FINISH])
     assert handloom("run", "x", "--model", model).status == 0
@@ -110,7 +110,7 @@ id=$(sed -n 's/^conversation \([0-9a-f]*\)$/\1/p' "$kept/first.err")
 
 
 @pytest.mark.mount
-def test_a_disk_that_fills_up_ends_the_run_and_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
+def test_full_disk_ends_the_run_which_resumes_when_there_is_space(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     fill = 'head -c 20M /dev/zero > "$HANDLOOM_HOME/ballast"; echo full'
     model = write_script(tmp_path, [{"tool_calls": [bash("seq 1 3000")]}, {"tool_calls": [bash(fill)]}, FINISH, FINISH])

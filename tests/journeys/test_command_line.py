@@ -42,9 +42,7 @@ def states(events: list[dict[str, Any]]) -> list[str]:
 
 
 class TestRun:
-    def test_a_finished_task_ends_with_0_and_prints_events_and_nothing_else(
-        self, worked: tuple[Handloom, Ended]
-    ) -> None:
+    def test_finished_task_exits_with_0_and_prints_only_events(self, worked: tuple[Handloom, Ended]) -> None:
         _, done = worked
         assert done.status == 0, done.err
         assert [event["id"] for event in done.events] == list(range(len(done.events)))
@@ -55,18 +53,18 @@ class TestRun:
         assert done.out.endswith("\n")
         assert "\x1b" not in done.out + done.err
 
-    def test_without_a_sandbox_the_user_is_warned(self, tmp_path: Path) -> None:
+    def test_user_is_warned_without_a_sandbox(self, tmp_path: Path) -> None:
         handloom = Handloom(tmp_path)
         handloom.environ = {**handloom.environ, "HOME": str(handloom.workspace)}  # which no sandbox can hide, then
         done = handloom("run", "look around", "--model", write_script(tmp_path, [FINISH]))
         assert done.status == 0
         assert "No sandbox" in done.err
 
-    def test_the_export_is_what_was_printed(self, worked: tuple[Handloom, Ended]) -> None:
+    def test_export_equals_the_printed_events(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
         assert json.dumps(handloom.export(done.conversation)) == json.dumps(done.events)
 
-    def test_without_json_a_person_can_follow(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_text_output_can_be_followed(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
         assert done.status == 0
         assert [line for line in done.out.splitlines() if line in ("I look.", "second", "All is done.")] == [
@@ -77,14 +75,14 @@ class TestRun:
         assert "> Running command: echo second" in done.out
         assert "\x1b" not in done.out
 
-    def test_the_task_can_come_from_standard_input(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_task_can_come_from_standard_input(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "-", "--model", write_script(tmp_path, [FINISH]), "--json", stdin="from\na pipe\n")
         assert done.status == 0
         assert [event["args"]["content"] for event in done.events if event.get("action") == "message"] == [
             "from\na pipe\n"
         ]
 
-    def test_a_conversation_goes_on_where_it_was(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+    def test_conversation_is_resumed(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
         handloom, done = worked
         more = write_script(tmp_path, [*WORK, {"expect": "^$|.", "text": "More.", "tool_calls": [bash("pwd")]}, FINISH])
         again = handloom("run", "and more", "--resume", done.conversation, "--model", more, "--json")
@@ -93,7 +91,7 @@ class TestRun:
         assert handloom.export(done.conversation) == done.events + again.events
 
     @pytest.mark.parametrize("command", [("--json",), ()], ids=["json", "text"])
-    def test_a_reader_that_leaves_ends_the_work_and_leaves_a_whole_conversation(
+    def test_closed_output_pipe_ends_the_run_and_keeps_the_conversation(
         self, command: tuple[str, ...], handloom: Handloom, tmp_path: Path
     ) -> None:
         model = write_script(tmp_path, [{"text": "I count.", "tool_calls": [bash(f"echo {n}")]} for n in range(30)])
@@ -111,7 +109,7 @@ class TestRun:
         assert not [event for event in events if event.get("extras", {}).get("error_id") == "SUBSCRIBER$FAILED"]
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-    def test_output_that_cannot_be_written_stops_the_work_and_is_said(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_unwritable_output_is_reported_and_stops_the_run(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, WORK)
         with open("/dev/full", "wb") as full:
             process = handloom.start("run", "look", "--model", model, "--json", stdout=full)
@@ -123,9 +121,7 @@ class TestRun:
 
 
 class TestEnds:
-    def test_ctrl_c_in_the_middle_of_a_command_ends_with_130_and_leaves_nothing_open(
-        self, handloom: Handloom, tmp_path: Path
-    ) -> None:
+    def test_ctrl_c_exits_with_130_and_leaves_nothing_open(self, handloom: Handloom, tmp_path: Path) -> None:
         process = handloom.start("run", "wait", "--model", write_script(tmp_path, SLOW), "--json")
         assert process.stdout is not None
         assert process.stderr is not None
@@ -142,7 +138,7 @@ class TestEnds:
         assert states(done.events)[-1] == "stopped"
         assert handloom.export(done.conversation) == done.events
 
-    def test_the_limit_of_answers_ends_with_4_and_says_how_to_go_on(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_iteration_limit_exits_with_4_and_says_how_to_continue(self, handloom: Handloom, tmp_path: Path) -> None:
         model = write_script(tmp_path, WORK)
         done = handloom("run", "x", "--model", model, "--max-iterations", "1", "--json")
         assert done.status == 4
@@ -150,18 +146,18 @@ class TestEnds:
         again = handloom("run", "go on", "--resume", done.conversation, "--max-iterations", "10", "--json")
         assert (again.status, again.events[-1]["extras"]["agent_state"]) == (0, "finished"), again.err
 
-    def test_the_limit_of_costs_ends_with_4(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_cost_limit_exits_with_4(self, handloom: Handloom, tmp_path: Path) -> None:
         dear = [{**turn, "usage": {"prompt_tokens": 1000, "cost": 0.3}} for turn in WORK]
         done = handloom("run", "x", "--model", write_script(tmp_path, dear), "--max-budget", "0.5")
         assert done.status == 4
         assert "Current budget: 0.30, max budget: 0.50; the next call is expected to take $0.30" in done.err
 
-    def test_a_model_that_fails_for_good_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_failing_model_exits_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "server_error"}]))
         assert done.status == 1
         assert "The provider failed, on every attempt." in done.err
 
-    def test_nonsense_from_the_model_is_answered_and_the_work_goes_on(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_invalid_model_answer_is_returned_to_the_model(self, handloom: Handloom, tmp_path: Path) -> None:
         nonsense: list[dict[str, Any]] = [
             {"tool_calls": [bash("echo x")], "fault": "malformed_arguments"},
             {"tool_calls": [bash("echo x")], "fault": "unknown_tool"},
@@ -175,7 +171,7 @@ class TestEnds:
         done = handloom("run", "x", "--model", write_script(tmp_path, [*nonsense, FINISH]), "--json")
         assert done.status == 3, "after three repairs the user is asked"
 
-    def test_a_model_without_an_answer_ends_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_missing_model_answer_exits_with_1(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "x", "--model", write_script(tmp_path, [{"text": "x", "fault": "empty"}]))
         assert done.status in (0, 1)
         assert "Traceback" not in done.err
@@ -191,19 +187,19 @@ class TestWrongUse:
         for text in said:
             assert text in done.err
 
-    def test_an_option_that_is_not_there(self, handloom: Handloom) -> None:
+    def test_unknown_option_is_refused(self, handloom: Handloom) -> None:
         self.refused(handloom("run", "x", "--colour"), "--colour")
         self.refused(handloom("paint"), "paint")
         self.refused(handloom("run"), "TASK")
 
     @pytest.mark.parametrize("number", ["0", "-3", "many"])
-    def test_a_limit_that_is_none(self, number: str, handloom: Handloom) -> None:
+    def test_invalid_limit_is_refused(self, number: str, handloom: Handloom) -> None:
         self.refused(handloom("run", "x", "--model", "demo", "--max-iterations", number), "max")
 
-    def test_an_empty_task(self, handloom: Handloom) -> None:
+    def test_empty_task_is_refused(self, handloom: Handloom) -> None:
         self.refused(handloom("run", "-", "--model", "demo", stdin="  \n"), "task is empty")
 
-    def test_no_model(self, handloom: Handloom) -> None:
+    def test_missing_model_is_refused(self, handloom: Handloom) -> None:
         self.refused(handloom("run", "x"), "No model is configured", "--model")
 
     @pytest.mark.parametrize(
@@ -216,7 +212,7 @@ class TestWrongUse:
             ("scripted:/nowhere.yaml", "cannot be read"),
         ],
     )
-    def test_a_model_that_cannot_be_used(self, model: str, said: str, handloom: Handloom) -> None:
+    def test_unusable_model_is_refused(self, model: str, said: str, handloom: Handloom) -> None:
         self.refused(handloom("run", "x", "--model", model), said)
 
     @pytest.mark.parametrize(
@@ -230,45 +226,45 @@ class TestWrongUse:
             ("\x00\x01", "not YAML"),
         ],
     )
-    def test_a_script_that_is_none(self, text: str, said: str, handloom: Handloom, tmp_path: Path) -> None:
+    def test_invalid_script_is_refused(self, text: str, said: str, handloom: Handloom, tmp_path: Path) -> None:
         script = tmp_path / "bad.yaml"
         script.write_text(text)
         self.refused(handloom("run", "x", "--model", f"scripted:{script}"), "bad.yaml", said, "Correct it")
 
-    def test_a_workspace_that_is_not_there_or_no_folder(self, handloom: Handloom, tmp_path: Path) -> None:
+    def test_missing_workspace_is_refused(self, handloom: Handloom, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         model = write_script(tmp_path, [FINISH])
         for place in ("nowhere", "file"):
             done = handloom("run", "x", "--model", model, "--workspace", str(tmp_path / place))
             self.refused(done, place, "--workspace")
 
-    def test_a_conversation_that_is_not_there(self, handloom: Handloom) -> None:
+    def test_unknown_conversation_is_refused(self, handloom: Handloom) -> None:
         self.refused(handloom("run", "x", "--resume", "nope"), "no conversation nope", "handloom list")
         self.refused(handloom("export", "nope"), "no conversation nope", "handloom list")
 
-    def test_a_setting_that_cannot_be(self, handloom: Handloom) -> None:
+    def test_invalid_setting_is_refused(self, handloom: Handloom) -> None:
         handloom.home.mkdir()
         (handloom.home / "config.toml").write_text("[agent]\nmax_iteration = 3\n")
         self.refused(handloom("run", "x", "--model", "demo"), "agent.max_iteration", "config.toml")
         (handloom.home / "config.toml").write_text("[agent\n")
         self.refused(handloom("run", "x", "--model", "demo"), "config.toml", "Correct it")
 
-    def test_the_workspace_without_a_terminal(self, handloom: Handloom) -> None:
+    def test_workspace_needs_a_terminal(self, handloom: Handloom) -> None:
         self.refused(handloom(), "needs a terminal", "handloom run")
 
-    def test_a_file_that_cannot_be_exported_to(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
+    def test_unwritable_export_file_is_refused(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
         handloom, done = worked
         self.refused(handloom("export", done.conversation, "-o", str(tmp_path / "no" / "x")), "cannot be written")
         assert list(tmp_path.iterdir()) == []
 
 
 class TestListAndExport:
-    def test_the_list_has_a_line_for_each_conversation(self, worked: tuple[Handloom, Ended]) -> None:
+    def test_list_has_one_line_for_each_conversation(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
         (line,) = [line for line in handloom("list").out.splitlines() if done.conversation in line]
         assert re.search(r"\d+ events +\$\d\.\d\d +[\d.]+ kB ✓ Tour  \(", line)
 
-    def test_the_list_as_json_is_one_object_a_line(self, worked: tuple[Handloom, Ended]) -> None:
+    def test_json_list_has_one_object_on_each_line(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
         listed = handloom("list", "--json")
         (info,) = [json.loads(line) for line in listed.out.splitlines()]
@@ -277,13 +273,11 @@ class TestListAndExport:
         assert info["title"] == "Tour"
         assert info["event_count"] >= len(done.events)
 
-    def test_an_empty_home_lists_nothing(self, handloom: Handloom) -> None:
+    def test_empty_home_lists_nothing(self, handloom: Handloom) -> None:
         listed = handloom("list", "--json")
         assert (listed.status, listed.out) == (0, "")
 
-    def test_an_export_to_a_file_appears_whole_and_for_its_owner_alone(
-        self, worked: tuple[Handloom, Ended], tmp_path: Path
-    ) -> None:
+    def test_export_file_is_complete_and_private(self, worked: tuple[Handloom, Ended], tmp_path: Path) -> None:
         handloom, done = worked
         file = tmp_path / "session.zip"
         ended = handloom("export", done.conversation, "--format", "archive", "-o", str(file))
@@ -292,7 +286,7 @@ class TestListAndExport:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert os.listdir(tmp_path) == ["session.zip"]
 
-    def test_a_reader_that_leaves_an_export_hears_no_complaint(self, worked: tuple[Handloom, Ended]) -> None:
+    def test_export_to_a_closed_pipe_prints_no_error(self, worked: tuple[Handloom, Ended]) -> None:
         handloom, done = worked
         process = handloom.start("export", done.conversation)
         assert process.stdout is not None
@@ -303,5 +297,5 @@ class TestListAndExport:
         process.stderr.close()
         assert process.wait(20) in (0, 1)
 
-    def test_the_version_is_said(self, handloom: Handloom) -> None:
+    def test_version_is_printed(self, handloom: Handloom) -> None:
         assert re.fullmatch(r"handloom \d+\.\d+\.\d+\n", handloom("--version").out)

@@ -1,4 +1,4 @@
-"""`handloom run` with what is no task: `/compact`, and the instructions that hold for a whole conversation."""
+"""`handloom run` with `/compact` and with instructions for a whole conversation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def worked(handloom: Handloom, tmp_path: Path) -> str:
     return done.conversation
 
 
-def test_a_history_is_condensed_on_wish_and_the_agent_is_not_woken_up(tmp_path: Path) -> None:
+def test_compact_condenses_and_does_not_wake_the_agent(tmp_path: Path) -> None:
     handloom = short_memory(tmp_path)
     id = worked(handloom, tmp_path)
     before = len(handloom.export(id))
@@ -38,7 +38,7 @@ def test_a_history_is_condensed_on_wish_and_the_agent_is_not_woken_up(tmp_path: 
     assert not [e for e in added if e.get("action") in ("message", "run", "finish")]
 
 
-def test_a_summary_that_fails_is_an_error_and_a_short_history_is_none(tmp_path: Path) -> None:
+def test_failed_summary_is_an_error_and_a_short_history_is_not(tmp_path: Path) -> None:
     handloom = short_memory(tmp_path, {"text": "", "fault": "server_error"})
     failed = handloom("run", "/compact", "--resume", worked(handloom, tmp_path))
     assert failed.status == 1
@@ -48,7 +48,7 @@ def test_a_summary_that_fails_is_an_error_and_a_short_history_is_none(tmp_path: 
     assert (done.status, "Nothing to compact yet" in done.err) == (0, True), done.err
 
 
-def test_without_a_conversation_it_is_told_how_to_name_one_and_nothing_is_begun(tmp_path: Path) -> None:
+def test_compact_without_a_conversation_explains_how_to_name_one(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     done = handloom("run", "/compact", "--model", write_script(tmp_path, [FINISH]))
     assert done.status == 2
@@ -58,7 +58,7 @@ def test_without_a_conversation_it_is_told_how_to_name_one_and_nothing_is_begun(
     assert path.status == 0, path.err
 
 
-def test_instructions_hold_for_a_new_conversation_and_are_bounded(tmp_path: Path) -> None:
+def test_instructions_apply_to_a_new_conversation_and_are_limited(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     done = handloom("run", "hello", "--instructions", "Answer in French.", "--model", write_script(tmp_path, [FINISH]))
     assert done.status == 0, done.err
@@ -75,6 +75,6 @@ def test_instructions_hold_for_a_new_conversation_and_are_bounded(tmp_path: Path
     assert (refused.status, "--resume and --instructions cannot be combined" in refused.err) == (2, True)
 
 
-def test_the_bound_of_instructions_is_that_of_the_setting() -> None:
+def test_limit_of_instructions_matches_the_setting() -> None:
     (bound,) = AgentSettings.model_fields["instructions"].metadata
     assert bound.max_length == MAX_INSTRUCTIONS_CHARS

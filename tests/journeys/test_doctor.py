@@ -1,4 +1,4 @@
-"""`handloom doctor` on machines that lack something: what it says, what to do, how it ends, and what it never does."""
+"""`handloom doctor` on machines with missing requirements: its report, advice and exit status."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def process(tmp_path: Path) -> Iterator[Process]:
 
 
 class TestReport:
-    def test_a_line_for_each_check_and_a_verdict(self, tmp_path: Path) -> None:
+    def test_each_check_has_a_line_and_a_verdict(self, tmp_path: Path) -> None:
         done = handloom(tmp_path)("doctor")
         assert done.status == 0, done.out
         assert done.lines[0].startswith("✓ Handloom")
@@ -92,7 +92,7 @@ class TestReport:
         assert done.lines[-1] == "All requirements of the current settings are met."
         assert "\x1b" not in done.out
 
-    def test_nothing_is_made_or_changed(self, tmp_path: Path) -> None:
+    def test_doctor_changes_nothing(self, tmp_path: Path) -> None:
         program = handloom(tmp_path)
         subprocess.run(["git", "init", "--quiet", str(program.workspace)], check=True)
         own(program.workspace)
@@ -101,13 +101,13 @@ class TestReport:
         assert sorted(tmp_path.rglob("*")) == before
         assert not program.home.exists()
 
-    def test_ascii_and_other_languages(self, tmp_path: Path) -> None:
+    def test_output_is_available_in_ascii_and_other_languages(self, tmp_path: Path) -> None:
         plain = handloom(tmp_path, LC_ALL="C")("doctor").out
         assert plain.isascii()
         assert plain.startswith("+ Handloom")
         assert "数据库" in handloom(tmp_path, LANG="zh_CN.UTF-8")("doctor").out
 
-    def test_no_secret_is_told_wherever_it_stands(self, tmp_path: Path) -> None:
+    def test_no_secret_is_printed(self, tmp_path: Path) -> None:
         canary = "canary-7f3e91"
         address = f"https://user:{canary}@127.0.0.1:1"
         keys = {"ANTHROPIC_API_KEY": canary, "OPENAI_BASE_URL": address, "HTTPS_PROXY": address}
@@ -123,7 +123,7 @@ class TestReport:
 
 
 class TestSettings:
-    def test_a_wrong_setting_is_one_line_of_many(self, tmp_path: Path) -> None:
+    def test_wrong_setting_is_one_failed_check(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path, HANDLOOM__AGENT__MAX_ITERATIONS="none"))
         examined.says("settings", "missing", "agent.max_iterations", "default settings")
         assert examined.findings["git"]["mark"] == "ok"
@@ -138,7 +138,7 @@ class TestSettings:
             ("", Mark.NOTE, "only demo can be used"),
         ],
     )
-    def test_a_model_that_cannot_be_used_is_told(self, tmp_path: Path, name: str, mark: Mark, found: str) -> None:
+    def test_unusable_model_is_reported(self, tmp_path: Path, name: str, mark: Mark, found: str) -> None:
         told = model(Machine({}, tmp_path, tmp_path, Settings(model=name)))
         assert told.mark is mark
         assert found in told.found
@@ -152,12 +152,12 @@ class TestDatabase:
         assert program("run", "x", "--model", write_script(tmp_path, [FINISH])).status == 0
         return program
 
-    def test_one_that_is_whole(self, used: Handloom) -> None:
+    def test_intact_database_passes(self, used: Handloom) -> None:
         before = files_below(used.home)
         Examined(used).says("database", "ok", f"schema {VERSION}, conversations: 1, SQLite")
         assert files_below(used.home) == before
 
-    def test_one_that_is_in_use_is_read_and_not_disturbed(self, used: Handloom) -> None:
+    def test_open_database_is_read_without_disturbing_it(self, used: Handloom) -> None:
         with closing(sqlite3.connect(used.home / "handloom.db", isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE conversations SET title = 'new'")
@@ -165,29 +165,29 @@ class TestDatabase:
             connection.execute("COMMIT")
 
     @pytest.mark.parametrize("damage", ["no database", "torn"])
-    def test_one_that_is_damaged(self, used: Handloom, damage: str) -> None:
+    def test_damaged_database_is_reported(self, used: Handloom, damage: str) -> None:
         file = used.home / "handloom.db"
         whole = file.read_bytes()
         file.write_bytes(b"something else " * 999 if damage == "no database" else whole[:4096] + b"\xff" * 20_000)
         Examined(used).says("database", "missing", "handloom.db", "handloom doctor --repair")
 
-    def test_one_of_a_newer_handloom(self, used: Handloom) -> None:
+    def test_newer_database_is_reported(self, used: Handloom) -> None:
         with closing(sqlite3.connect(used.home / "handloom.db")) as connection:
             connection.execute(f"PRAGMA user_version = {VERSION + 1}")
         Examined(used).says(
             "database", "missing", f"newer Handloom (schema {VERSION + 1})", "Install the newer version"
         )
 
-    def test_a_home_below_a_file(self, tmp_path: Path) -> None:
+    def test_home_below_a_file_is_reported(self, tmp_path: Path) -> None:
         (tmp_path / "file").touch()
         examined = Examined(handloom(tmp_path, HANDLOOM_HOME=str(tmp_path / "file" / "home")))
         examined.says("disk", "missing", "file is not a folder", "HANDLOOM_HOME")
 
-    def test_a_home_where_nothing_can_be_made(self, tmp_path: Path) -> None:
+    def test_home_that_cannot_be_created_is_reported(self, tmp_path: Path) -> None:
         Examined(handloom(tmp_path, HANDLOOM_HOME="/proc/handloom")).says("disk", "missing", "/proc is not writable")
 
     @pytest.mark.mount
-    def test_a_home_without_room(self, tmp_path: Path) -> None:
+    def test_full_disk_is_reported(self, tmp_path: Path) -> None:
         program = handloom(tmp_path)
         program.home.mkdir()
         mount = 'mount -t tmpfs -o size=8m none "$0"; exec "$@"'
@@ -198,20 +198,20 @@ class TestDatabase:
 
 
 class TestTerminal:
-    def test_one_that_can_draw_nothing(self, bare: Examined) -> None:
+    def test_dumb_terminal_is_reported(self, bare: Examined) -> None:
         bare.says("terminal", "note", "TERM is dumb", "handloom --screen-reader")
         bare.says("clipboard", "note", "not available", "OSC 52")
 
-    def test_one_without_letters(self, tmp_path: Path) -> None:
+    def test_terminal_without_utf_8_is_reported(self, tmp_path: Path) -> None:
         environ = {"LC_ALL": "C", "NO_COLOR": "1", "SSH_TTY": "/dev/pts/1"}
         Examined(handloom(tmp_path, **environ)).says("terminal", "note", "no colours (NO_COLOR), 80x24, ssh", "UTF-8")
 
-    def test_a_desktop_without_a_program_for_its_clipboard(self, tmp_path: Path) -> None:
+    def test_missing_clipboard_program_is_reported(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path, WAYLAND_DISPLAY="w", PATH=path_with(tmp_path, "git")))
         examined.says("clipboard", "note", "OSC 52", "Install wl-clipboard")
 
     @pytest.mark.tmux
-    def test_a_real_one_is_asked_and_left_as_it_was(self, tmp_path: Path) -> None:
+    def test_real_terminal_is_queried_and_restored(self, tmp_path: Path) -> None:
         terminal = Terminal(handloom(tmp_path), 120, 40)
         try:
             before = terminal.shell("stty -a")
@@ -225,12 +225,12 @@ class TestTerminal:
 
 class TestSandbox:
     @pytest.mark.bubblewrap
-    def test_walls_that_can_be_had(self, tmp_path: Path) -> None:
+    def test_available_isolation_is_reported(self, tmp_path: Path) -> None:
         program = handloom(tmp_path)
         own(program.workspace)
         Examined(program).says("walls", "ok", "bubblewrap 0.")
 
-    def test_without_bubblewrap_it_is_told_and_missing_only_where_it_is_demanded(self, tmp_path: Path) -> None:
+    def test_missing_bubblewrap_fails_only_if_required(self, tmp_path: Path) -> None:
         path = path_with(tmp_path, "git")
         program = handloom(tmp_path, PATH=path)
         own(program.workspace)
@@ -238,12 +238,12 @@ class TestSandbox:
         demanded = handloom(tmp_path, PATH=path, HANDLOOM__SANDBOX__ISOLATION="bubblewrap")
         Examined(demanded).says("walls", "missing", "bubblewrap is not installed")
 
-    def test_programs_that_are_not_there(self, bare: Examined) -> None:
+    def test_missing_programs_are_reported(self, bare: Examined) -> None:
         for name in ("git", "ripgrep", "tmux"):
             bare.says(name, "note", "not installed", "Install")
         bare.says("browser", "note", "Chromium was not found", "Install the chromium package")
 
-    def test_a_program_that_hangs_holds_nothing_up(self, tmp_path: Path) -> None:
+    def test_hanging_program_does_not_block(self, tmp_path: Path) -> None:
         (tmp_path / "bin").mkdir()
         for name in ("git", "chromium"):
             (tmp_path / "bin" / name).write_text("#!/bin/sh\nexec sleep 60\n")
@@ -255,7 +255,7 @@ class TestSandbox:
 
 
 class TestRemote:
-    def test_a_server_that_answers_and_one_that_does_not(self, process: Process, tmp_path: Path) -> None:
+    def test_remote_server_is_reported_as_reachable_or_not(self, process: Process, tmp_path: Path) -> None:
         process.start(where=("--port", "0"))
         url = process.ready().split()[-1]
         wanted = {"HANDLOOM_RUNTIME": "remote", "HANDLOOM__REMOTE__URL": url}
@@ -269,7 +269,7 @@ class TestRemote:
 
 
 class TestEngine:
-    def test_none(self, tmp_path: Path) -> None:
+    def test_missing_engine_is_reported(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path))
         examined.says("engine", "note", f"{NOWHERE}: no container engine is running", "make engine")
         examined.says("image", "note", "no container engine is available")
@@ -284,12 +284,12 @@ class TestEngine:
             listener.listen(16)
             yield f"unix://{path}"
 
-    def test_one_that_hangs_is_told(self, tmp_path: Path, silent: str) -> None:
+    def test_hanging_engine_is_reported(self, tmp_path: Path, silent: str) -> None:
         examined = Examined(handloom(tmp_path, DOCKER_HOST=silent))
         examined.says("engine", "note", "it does not respond", "Restart the container engine")
 
     @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a socket away")
-    def test_one_that_the_user_may_not_use(self, tmp_path: Path, silent: str) -> None:
+    def test_inaccessible_engine_is_reported(self, tmp_path: Path, silent: str) -> None:
         path = silent.removeprefix("unix://")
         os.chmod(path, 0o600)
         os.chown(path, SOMEBODY, SOMEBODY)
@@ -301,13 +301,13 @@ class TestEngine:
         assert "no permission to use its socket" in done.stdout
         assert "Add your user to the docker group" in done.stdout
 
-    def test_what_the_chosen_runtime_needs_is_missing(self, bare: Examined) -> None:
+    def test_requirements_of_the_chosen_runtime_are_reported(self, bare: Examined) -> None:
         for name in ("engine", "image", "containers"):
             bare.says(name, "missing", "engine")
         bare.says("walls", "ok", "not used")
 
     @pytest.mark.docker
-    def test_one_that_answers(self, tmp_path: Path) -> None:
+    def test_reachable_engine_passes(self, tmp_path: Path) -> None:
         examined = Examined(handloom(tmp_path, DOCKER_HOST=os.environ.get("DOCKER_HOST", "")))
         finding = examined.findings["engine"]
         assert finding["mark"] in ("ok", "note")
@@ -324,11 +324,11 @@ class TestEngine:
         ("runc", "old"),
         [("1.1.5+ds1", True), ("1.2.7", True), ("1.2.8", False), ("1.3.2-rc1", True), ("1.3.3", False), ("?", False)],
     )
-    def test_a_runc_that_can_be_broken_out_of_is_known(self, runc: str, old: bool) -> None:
+    def test_vulnerable_runc_is_reported(self, runc: str, old: bool) -> None:
         assert is_old(runc) is old
 
 
-def test_servers_are_told_by_what_keeps_them_from_starting(tmp_path: Path) -> None:
+def test_mcp_servers_are_reported_with_their_start_problem(tmp_path: Path) -> None:
     program = handloom(tmp_path)
     Examined(program).says("mcp", "ok", "none configured")
     (program.workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"projects": {"command": "sh"}}}))

@@ -1,4 +1,4 @@
-"""`handloom doctor` on terminals that draw pictures, and on one that does not."""
+"""`handloom doctor` on terminals with and without graphics."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.program import Handloom
 
 
 @pytest.mark.parametrize(("kind", "found"), [(KITTY, "kitty graphics"), (SIXEL, "sixel graphics"), ("neither", "")])
-def test_the_doctor_says_how_pictures_are_drawn(handloom: Handloom, kind: str, found: str) -> None:
+def test_doctor_reports_how_pictures_are_drawn(handloom: Handloom, kind: str, found: str) -> None:
     terminal = GraphicTerminal(handloom, "doctor", kind=kind, DOCKER_HOST="unix:///nowhere/docker.sock")
     try:
         terminal.end()

@@ -13,8 +13,8 @@ SESSION = ROOT / "tests" / "sessions" / "figure_and_page.yaml"
 
 
 @pytest.mark.browser
-def test_an_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
-    """What each step must have said stands in the session itself; one that says otherwise ends it with an error."""
+def test_agent_plots_opens_clicks_and_reads(tmp_path: Path) -> None:
+    """The session itself checks the result of each step, and ends with an error if one differs."""
     handloom = Handloom(tmp_path, HANDLOOM__AGENT__CONFIRM="never")
     done = handloom("run", "Show me a wave.", "--model", f"scripted:{SESSION}", "--json", within_s=90)
     assert done.status == 0, done.err + done.out[-2000:]

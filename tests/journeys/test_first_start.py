@@ -1,4 +1,4 @@
-"""The first start in a real terminal, as somebody who has read nothing: to an answer, and to a setting that is kept."""
+"""The first start in a real terminal by a new user: to the first answer, and to a stored setting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def terminal(handloom: Handloom) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Terminal) -> None:
+def test_without_a_key_enter_alone_starts_the_demo(terminal: Terminal) -> None:
     terminal.handloom()
     terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q quits")
     terminal.read_the_question()
@@ -31,7 +31,7 @@ def test_without_any_key_enter_is_all_that_the_first_answer_takes(terminal: Term
 
 
 @pytest.mark.usefixtures("no_isolation")
-def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
+def test_changed_setting_applies_to_the_next_conversation(handloom: Handloom, terminal: Terminal) -> None:
     home = Path(handloom.environ["HANDLOOM_HOME"])
     home.mkdir(parents=True, exist_ok=True)
     (home / "config.toml").write_text("# mine\n")
@@ -44,7 +44,7 @@ def test_a_setting_that_is_changed_holds_for_the_next_conversation(handloom: Han
     terminal.press("Down", "Enter")
     terminal.wait_for("Enter saves")
     terminal.press("C-u")
-    terminal.wait_for("empty: 500")  # what a binding does comes later than a letter that is typed behind it
+    terminal.wait_for("empty: 500")  # a binding runs later than the letter typed after it
     terminal.type("77")
     terminal.wait_for(" 77 ")
     terminal.press("Enter")

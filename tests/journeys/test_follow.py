@@ -24,7 +24,7 @@ def screens(handloom: Handloom) -> Iterator[tuple[Terminal, Terminal]]:
         yield first, second
 
 
-def test_the_second_screen_follows_and_goes_on_where_the_first_was_killed(
+def test_second_screen_follows_and_takes_over_after_a_kill(
     handloom: Handloom, screens: tuple[Terminal, Terminal]
 ) -> None:
     first, second = screens

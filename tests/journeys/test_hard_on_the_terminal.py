@@ -1,4 +1,4 @@
-"""What is hard on a terminal, while the user has the agent's: floods, garbage, pastes, sizes, and shells that die."""
+"""Difficult input for a terminal while the user controls it: floods, garbage, pastes, resizes, and dying shells."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PASTED_LINES = 2000
 
 @contextmanager
 def taken(handloom: Handloom, *turns: dict[str, object]) -> Iterator[Terminal]:
-    """The workspace, and the terminal in the user's hands."""
+    """The workspace with the terminal under the user's control."""
     with workspace(handloom, *turns) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "returns control", PROMPT)
@@ -60,7 +60,7 @@ def pasted_text() -> str:
     return "".join(f"{number:06d} {'pasted words ' * 4}"[:49] + "\n" for number in range(PASTED_LINES))
 
 
-def test_a_flood_of_yes_ends_with_a_key_and_the_agent_goes_on(handloom: Handloom) -> None:
+def test_flood_of_output_is_stopped_by_a_key(handloom: Handloom) -> None:
     with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
         run(terminal, "yes overflowing")
         terminal.wait_for("\n overflowing\n overflowing")
@@ -71,11 +71,11 @@ def test_a_flood_of_yes_ends_with_a_key_and_the_agent_goes_on(handloom: Handloom
         agent_goes_on(terminal, "agent-42")
 
 
-def test_garbage_is_borne_and_reset_mends_what_it_left(handloom: Handloom) -> None:
+def test_garbage_is_handled_and_reset_cleans_up(handloom: Handloom) -> None:
     with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
         run(terminal, "head -c 2000000 /dev/urandom; echo; touch over")
         wait_until_written(handloom, "over", "")
-        terminal.press("C-c")  # what the garbage asked was answered, and stands in the line
+        terminal.press("C-c")  # the replies to the garbage are in the input line
         run(terminal, "reset")
         run(terminal, "clear; echo alive-$((40+2))")
         terminal.wait_for("alive-42", YOURS)
@@ -83,7 +83,7 @@ def test_garbage_is_borne_and_reset_mends_what_it_left(handloom: Handloom) -> No
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
-def test_a_large_paste_reaches_cat_and_vim_whole(handloom: Handloom) -> None:
+def test_large_paste_reaches_cat_and_vim_completely(handloom: Handloom) -> None:
     text = pasted_text()
     with taken(handloom) as terminal:
         run(terminal, "cat > pasted.txt")
@@ -107,7 +107,7 @@ def test_a_large_paste_reaches_cat_and_vim_whole(handloom: Handloom) -> None:
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
-def test_a_storm_of_sizes_while_vim_runs_ends_in_the_last_one(handloom: Handloom) -> None:
+def test_last_of_many_resizes_reaches_vim(handloom: Handloom) -> None:
     (handloom.workspace / "lines.txt").write_text("".join(f"line {n}\n" for n in range(1, 501)))
     with taken(handloom) as terminal:
         run(terminal, "vim -u NONE -N -c 'set laststatus=2 statusline=%{&columns}x%{&lines}.' lines.txt")
@@ -128,7 +128,7 @@ def test_a_storm_of_sizes_while_vim_runs_ends_in_the_last_one(handloom: Handloom
 
 
 @pytest.mark.parametrize("end", ["exit 3", "kill -9 $$", "exec false"])
-def test_a_shell_that_dies_under_the_users_hands_is_told_and_the_agent_goes_on(handloom: Handloom, end: str) -> None:
+def test_dead_shell_is_reported_and_the_agent_continues(handloom: Handloom, end: str) -> None:
     with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
         run(terminal, end)
         terminal.wait_for("[The shell ended. A fresh shell was started")
@@ -139,7 +139,7 @@ def test_a_shell_that_dies_under_the_users_hands_is_told_and_the_agent_goes_on(h
     assert "The shell ended." in log
 
 
-def test_what_hostile_output_asks_for_happens_neither_outside_nor_in_the_shell(handloom: Handloom) -> None:
+def test_hostile_escape_sequences_have_no_effect(handloom: Handloom) -> None:
     hostile = (
         r"\033]0;HACKED\007\033]2;HACKED\033\\\033]52;c;SEFDS0VE\007\033]52;c;?\007\033P$q\"p\033\\\033[21t\033]11;?\007"
         r"\033]9;HACKED\007\033]777;notify;HACKED;x\007\033[?1049h\033[?1000h\033[?1003h\033[?2004l\033[3J\033[?1049l"
@@ -170,7 +170,7 @@ def kill_the_program(terminal: Terminal) -> None:
     terminal.wait_for("Killed")
 
 
-def test_a_program_killed_while_the_user_had_the_terminal_says_so_when_it_comes_again(handloom: Handloom) -> None:
+def test_program_killed_while_the_user_had_the_terminal_is_reported(handloom: Handloom) -> None:
     with taken(handloom, {"tool_calls": [bash("echo agent-$((40+2))")]}) as terminal:
         run(terminal, "echo typed-$((40+2))")
         terminal.wait_for("typed-42")

@@ -1,4 +1,4 @@
-"""Opening a hostile repository, and working in it with walls, carries out nothing of it on this machine."""
+"""Opening a hostile repository, and working in it with isolation, runs nothing of it on this machine."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def traps(tmp_path: Path) -> Traps:
     return Traps(tmp_path / "workspace", tmp_path / "marks")
 
 
-def test_there_are_enough_of_them() -> None:
+def test_there_are_enough_hostile_repositories() -> None:
     assert count() >= 30
 
 
 @pytest.mark.bubblewrap
 @pytest.mark.parametrize("kind", KINDS)
-def test_working_in_one_carries_out_nothing_on_the_host(traps: Traps, tmp_path: Path, kind: str) -> None:
+def test_work_in_a_hostile_repository_runs_nothing_on_the_host(traps: Traps, tmp_path: Path, kind: str) -> None:
     KINDS[kind](traps)
     own(traps.workspace)
     handloom = Handloom(tmp_path)
@@ -44,8 +44,8 @@ def test_working_in_one_carries_out_nothing_on_the_host(traps: Traps, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_opening_one_without_walls_carries_out_nothing_either(traps: Traps, tmp_path: Path, kind: str) -> None:
-    """What the agent runs is the agent's; what we do by ourselves is nothing of the repository's."""
+def test_opening_a_hostile_repository_without_isolation_runs_nothing(traps: Traps, tmp_path: Path, kind: str) -> None:
+    """Commands of the agent may run it; what Handloom does itself runs nothing of the repository."""
     KINDS[kind](traps)
     handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
     done = handloom("run", "go", "--model", write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH]))
@@ -62,7 +62,7 @@ def test_opening_one_without_walls_carries_out_nothing_either(traps: Traps, tmp_
         pytest.param(["--trust"], "auto", marks=pytest.mark.bubblewrap),
     ],
 )
-def test_files_for_agents_run_nothing_on_the_host_trusted_or_not(
+def test_agent_files_run_nothing_on_the_host_trusted_or_not(
     traps: Traps, tmp_path: Path, options: list[str], isolation: str
 ) -> None:
     files_for_agents(traps)
@@ -82,7 +82,7 @@ def test_files_for_agents_run_nothing_on_the_host_trusted_or_not(
         assert "handloom trust give" in done.err
 
 
-def test_whoever_lets_scripts_run_without_walls_springs_its_hooks(traps: Traps, tmp_path: Path) -> None:
+def test_hooks_run_if_scripts_are_allowed_without_isolation(traps: Traps, tmp_path: Path) -> None:
     """The control: they are there to be run."""
     files_for_agents(traps)
     careless = {"HANDLOOM__SANDBOX__ISOLATION": "none", "HANDLOOM__SANDBOX__RUN_REPOSITORY_SCRIPTS": "always"}
@@ -92,7 +92,7 @@ def test_whoever_lets_scripts_run_without_walls_springs_its_hooks(traps: Traps, 
 
 
 @pytest.mark.strace
-def test_opening_one_starts_nothing_that_it_names(traps: Traps, tmp_path: Path) -> None:
+def test_opening_starts_no_program_of_the_repository(traps: Traps, tmp_path: Path) -> None:
     """By the system calls: no program of the workspace is started, and none with words of its files."""
     for kind in ("files of others", "files for agents"):
         KINDS[kind](Traps(traps.workspace, traps.marks))
@@ -112,7 +112,7 @@ def test_opening_one_starts_nothing_that_it_names(traps: Traps, tmp_path: Path) 
     assert f'execve("{traps.workspace}' not in started
 
 
-def test_whoever_is_careless_on_the_host_springs_them(traps: Traps) -> None:
+def test_git_and_python_on_the_host_trigger_the_traps(traps: Traps) -> None:
     """The control: git and Python in the same folders do."""
     for kind in ("settings of git", "files of others"):
         folder = traps.workspace / kind.partition(" ")[0]

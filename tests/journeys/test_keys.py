@@ -1,4 +1,4 @@
-"""`handloom keys`: the table and what is wrong with it, and the echo of what keys send, in a real terminal."""
+"""`handloom keys`: the table with its errors, and the display of pressed keys, in a real terminal."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ prompt.editor = "ctrl+e"
 """
 
 
-def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path) -> None:
+def test_keys_table_marks_changes_and_reports_errors(tmp_path: Path) -> None:
     program = Handloom(tmp_path)
     before = program("keys")
     assert (before.status, before.err) == (0, "")
@@ -43,7 +43,7 @@ def test_the_table_marks_what_was_changed_and_tells_what_is_wrong(tmp_path: Path
 
 
 @pytest.mark.parametrize("end", [("C-c", "C-c"), ("Escape", "Escape")])
-def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: Path, end: tuple[str, str]) -> None:
+def test_pressed_keys_are_shown_and_the_terminal_is_restored(tmp_path: Path, end: tuple[str, str]) -> None:
     program = Handloom(tmp_path)
     program.home.mkdir(exist_ok=True)
     (program.home / "config.toml").write_text(FILE)
@@ -70,7 +70,7 @@ def test_what_keys_send_is_shown_and_the_terminal_is_whole_afterwards(tmp_path: 
         terminal.close()
 
 
-def test_the_help_leads_to_the_file_and_what_is_wrong_with_it_is_told_at_once(tmp_path: Path) -> None:
+def test_help_names_the_keys_file_and_its_errors(tmp_path: Path) -> None:
     editor = tmp_path / "editor"
     editor.write_text('#!/bin/sh\nprintf \'"conv.new" = "f2"\\n"tasks.toggle" = "f7"\\n\' >> "$1"\n')
     editor.chmod(0o700)

@@ -1,4 +1,4 @@
-"""A damaged home is told of with the command that mends it; after that, all that can be read is there."""
+"""A damaged home is reported with the repair command; after the repair all readable data is there."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def overwrite_events(file: Path) -> None:
     file.write_bytes(data)
 
 
-def test_what_can_be_read_is_saved_and_the_conversation_goes_on(
+def test_readable_data_is_recovered_and_the_conversation_continues(
     handloom: Handloom, woven: tuple[Handloom, str]
 ) -> None:
     conversation = woven[1]
@@ -100,12 +100,12 @@ def as_noise(file: Path) -> None:
 
 
 def without_its_log(file: Path) -> None:
-    file.with_name("handloom.db-wal").write_bytes(file.read_bytes())  # of what it is does not matter to who refuses
+    file.with_name("handloom.db-wal").write_bytes(file.read_bytes())  # its content does not matter for the refusal
     os.truncate(file, 0)
 
 
 @pytest.mark.parametrize("damage", [as_a_folder, as_a_device, as_noise, without_its_log])
-def test_whoever_is_refused_is_told_the_command_that_mends(damage: Callable[[Path], None], handloom: Handloom) -> None:
+def test_refusal_names_the_repair_command(damage: Callable[[Path], None], handloom: Handloom) -> None:
     database = handloom.home / "handloom.db"
     damage(database)
     mode = os.stat("/dev/null").st_mode
@@ -120,7 +120,7 @@ def test_whoever_is_refused_is_told_the_command_that_mends(damage: Callable[[Pat
     assert damage is not as_noise or len(listed.lines) == 1
 
 
-async def test_nothing_is_written_while_another_process_has_the_home_open(handloom: Handloom) -> None:
+async def test_open_home_is_not_repaired(handloom: Handloom) -> None:
     database = handloom.home / "handloom.db"
     async with EventStore(handloom.home):
         connection = sqlite3.connect(database)
@@ -136,7 +136,7 @@ async def test_nothing_is_written_while_another_process_has_the_home_open(handlo
     assert list(handloom.home.glob(DAMAGED))
 
 
-def test_a_newer_database_and_a_broken_file_of_the_users_are_told_of_and_left(handloom: Handloom) -> None:
+def test_newer_database_and_broken_user_files_are_reported_and_kept(handloom: Handloom) -> None:
     (handloom.home / "permissions.json").write_text("{")
     done = handloom("doctor", "--repair", "--yes", "--json")
     assert done.status == 1
@@ -152,7 +152,7 @@ def test_a_newer_database_and_a_broken_file_of_the_users_are_told_of_and_left(ha
     assert "newer Handloom" in newer.err
 
 
-def test_the_index_is_made_anew_on_demand(handloom: Handloom, woven: tuple[Handloom, str]) -> None:
+def test_index_is_rebuilt_on_demand(handloom: Handloom, woven: tuple[Handloom, str]) -> None:
     conversation = woven[1]
     assert conversation in handloom("search", "loom").out
     connection = sqlite3.connect(handloom.home / "handloom.db")
@@ -181,7 +181,7 @@ rm "$home/ballast"
 
 
 @pytest.mark.mount
-def test_on_a_full_disk_all_stays_as_it_was_and_with_room_it_is_mended(handloom: Handloom, tmp_path: Path) -> None:
+def test_repair_on_a_full_disk_changes_nothing_and_succeeds_later(handloom: Handloom, tmp_path: Path) -> None:
     overwrite_events(handloom.home / "handloom.db")
     done = in_a_mount(handloom, FULL_DISK, str(handloom.home), str(tmp_path), *HANDLOOM)
     assert done.returncode == 0, done.stderr

@@ -1,6 +1,6 @@
 """The page's picture in a terminal that draws pictures: what is seen is the page, whatever moves, covers or changes it.
 
-The terminal is ours, the rest is real: the screen on a PTY, Chromium, the page.
+The terminal is emulated by the test, the rest is real: the screen on a PTY, Chromium, the page.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OTHER = ((0, 0, 0), *QUARTERS[1:])
 
 
 class Site:
-    """The page, which changes when it is told to."""
+    """The page, which changes on request."""
 
     def __init__(self) -> None:
         self.may_change = may_change = threading.Event()
@@ -107,7 +107,7 @@ def until(terminal: GraphicTerminal, is_so: Callable[[], bool], what: str) -> No
 
 
 def shows(terminal: GraphicTerminal, quarters: tuple[tuple[int, int, int], ...], *, enlarged: bool = False) -> bool:
-    """Whether what is seen is the page, or its upper left part: its quarters in their places, and nothing else."""
+    """Whether the visible picture is the page or its upper left part, with its quarters in place."""
     seen = terminal.picture()
     if seen is None:
         return False
@@ -137,7 +137,7 @@ def cells_of(terminal: GraphicTerminal, colour: str) -> int:
 
 
 def covered(terminal: GraphicTerminal) -> bool:
-    """Whether what is seen of the picture is a part of it, or nothing."""
+    """Whether the visible picture is a part of the page, or nothing."""
     return terminal.picture() is None or terminal.holes > 0
 
 
@@ -152,7 +152,7 @@ def ends_whole(terminal: GraphicTerminal) -> bool:
 
 
 @pytest.mark.parametrize("kind", [KITTY, SIXEL])
-def test_the_page_is_seen_as_it_is_and_as_it_changes(handloom: Handloom, site: Site, kind: str) -> None:
+def test_page_is_drawn_and_updated(handloom: Handloom, site: Site, kind: str) -> None:
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
         until(terminal, lambda: kind == SIXEL or widest(terminal) > KEPT_SIDE, "not as sharp as the page is")
@@ -164,7 +164,7 @@ def test_the_page_is_seen_as_it_is_and_as_it_changes(handloom: Handloom, site: S
 
 
 @pytest.mark.parametrize("kind", [KITTY, SIXEL])
-def test_what_moves_and_covers_it_leaves_no_rest(handloom: Handloom, site: Site, kind: str) -> None:
+def test_moved_or_covered_picture_leaves_no_rest(handloom: Handloom, site: Site, kind: str) -> None:
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
         terminal.resize(90, 30)
@@ -206,7 +206,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("answers", [dict.fromkeys(NONSENSE, ""), NONSENSE], ids=["never", "nonsense"])
-def test_without_an_answer_that_is_one_the_page_is_cells_and_nothing_is_typed(
+def test_without_a_graphics_reply_the_page_is_drawn_in_cells(
     handloom: Handloom, site: Site, answers: dict[bytes, str]
 ) -> None:
     with browsing(handloom, site, KITTY, answers) as terminal:
@@ -219,7 +219,7 @@ def test_without_an_answer_that_is_one_the_page_is_cells_and_nothing_is_typed(
         assert ends_whole(terminal)
 
 
-def test_an_answer_that_comes_late_and_torn_is_an_answer_and_no_key(handloom: Handloom, site: Site) -> None:
+def test_late_and_split_reply_is_recognised_and_types_nothing(handloom: Handloom, site: Site) -> None:
     with browsing(handloom, site, KITTY, dict.fromkeys(NONSENSE, "")) as terminal:
         until(terminal, lambda: cells_of(terminal, "c02020") > 100, "the page is not drawn in cells")
         terminal.answers = {}
@@ -235,7 +235,7 @@ def test_an_answer_that_comes_late_and_torn_is_an_answer_and_no_key(handloom: Ha
 @pytest.mark.parametrize(
     ("kind", "wanted"), [(KITTY, "blocks"), (KITTY, "sixel"), (SIXEL, "kitty"), (KITTY, "off")], ids=lambda each: each
 )
-def test_the_setting_is_kept_to(handloom: Handloom, site: Site, kind: str, wanted: str) -> None:
+def test_graphics_setting_is_obeyed(handloom: Handloom, site: Site, kind: str, wanted: str) -> None:
     with browsing(handloom, site, kind, HANDLOOM__SCREEN__PICTURES=wanted) as terminal:
         if wanted == "off":
             terminal.wait_for("An image of")
@@ -246,7 +246,7 @@ def test_the_setting_is_kept_to(handloom: Handloom, site: Site, kind: str, wante
         assert ends_whole(terminal)
 
 
-def test_another_program_on_the_terminal_finds_no_picture_there(handloom: Handloom, site: Site) -> None:
+def test_other_program_on_the_terminal_sees_no_picture(handloom: Handloom, site: Site) -> None:
     """The editor has it, and then the page is seen again."""
     editor = handloom.workspace / "editor"
     editor.write_text("#!/bin/sh\necho EDITING > /dev/tty; read line < /dev/tty\n")

@@ -1,4 +1,4 @@
-"""A plugin that another package brings: installed, named in the settings, and used, shown and remembered like ours."""
+"""A plugin of another package: installed, enabled in the settings, used, shown and stored."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def handloom_with(site: Path, folder: Path, plugins: str) -> Handloom:
     )
 
 
-def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Path, tmp_path: Path) -> None:
+def test_tool_of_the_plugin_is_offered_run_and_its_events_kept(site: Path, tmp_path: Path) -> None:
     handloom = handloom_with(site, tmp_path, "clock")
     done = handloom("run", "what time is it?", "--model", write_script(tmp_path, SCRIPT), "--json")
     assert done.status == 0, done.err
@@ -51,7 +51,7 @@ def test_its_tool_is_offered_its_action_carried_out_and_its_events_kept(site: Pa
     assert shown.status == 0, shown.err
 
 
-def test_its_action_waits_for_approval_even_without_a_field_for_it(site: Path, tmp_path: Path) -> None:
+def test_action_of_the_plugin_waits_for_approval(site: Path, tmp_path: Path) -> None:
     handloom = handloom_with(site, tmp_path, "clock")
     model = write_script(tmp_path, [SCRIPT[0], {"expect": "No user is available to confirm", **FINISH}])
     done = handloom("run", "?", "--model", model, "--json", "--confirm", "always")
@@ -61,7 +61,7 @@ def test_its_action_waits_for_approval_even_without_a_field_for_it(site: Path, t
     assert [event for event in done.events if event.get("observation") == "time"] == []
 
 
-def test_its_agent_can_be_chosen_and_has_its_own_prompt_and_tools(site: Path, tmp_path: Path) -> None:
+def test_agent_of_the_plugin_has_its_prompt_and_tools(site: Path, tmp_path: Path) -> None:
     handloom = handloom_with(site, tmp_path, "clock")
     listed = handloom("agents")
     assert "ClockKeeper  Tells the time.  (of the package handloom-clock)" in listed.lines
@@ -74,13 +74,13 @@ def test_its_agent_can_be_chosen_and_has_its_own_prompt_and_tools(site: Path, tm
     assert [event for event in done.events if event.get("observation") == "time"]
 
 
-def test_without_the_plugin_its_events_are_kept_and_shown_as_they_are(site: Path, tmp_path: Path) -> None:
+def test_events_of_a_missing_plugin_are_kept_and_shown(site: Path, tmp_path: Path) -> None:
     done = handloom_with(site, tmp_path, "clock")("run", "?", "--model", write_script(tmp_path, SCRIPT), "--json")
     exported = handloom_with(site, tmp_path, "").export(done.conversation)
     assert [event for event in exported if event.get("observation") == "time"]
 
 
-def test_its_events_look_as_it_says(site: Path) -> None:
+def test_events_are_shown_as_the_plugin_defines(site: Path) -> None:
     program = (
         "from core.plugin_requirements import required\n"
         "from tui.chat.event_text import call_title, result_of, use_cards\n"
@@ -94,7 +94,7 @@ def test_its_events_look_as_it_says(site: Path) -> None:
     assert said.stdout.splitlines() == ["clock Asia/Tokyo", "Asia/Tokyo: 09:00"]
 
 
-def test_a_plugin_that_is_not_installed_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_plugin_is_reported_with_advice(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__PLUGINS="clock")
     done = handloom("run", "?", "--model", write_script(tmp_path, SCRIPT), "--json")
     assert done.status == 2

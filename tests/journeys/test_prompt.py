@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.tmux, pytest.mark.usefixtures("no_isolation")]
 
 @pytest.fixture
 def editor(handloom: Handloom) -> Path:
-    """A program that is the user's editor; a test says what it does with the file `$1`."""
+    """The user's editor; a test says what it does with the file `$1`."""
     program = handloom.workspace.parent / "editor"
     program.touch()
     program.chmod(0o755)
@@ -32,7 +32,7 @@ def terminal(editor: Path, handloom: Handloom) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
+def test_editor_has_the_terminal_and_its_text_becomes_the_prompt(
     handloom: Handloom, terminal: Terminal, editor: Path
 ) -> None:
     seen = handloom.workspace.parent / "seen"
@@ -72,7 +72,7 @@ def test_the_editor_has_the_terminal_and_what_it_leaves_is_in_the_prompt(
 
 
 @pytest.mark.parametrize(("program", "told"), [("exit 3", "exited with status 3"), (None, "Cannot start the editor")])
-def test_an_editor_that_fails_is_told_and_loses_nothing(
+def test_failing_editor_is_reported_and_the_prompt_kept(
     terminal: Terminal, editor: Path, program: str | None, told: str
 ) -> None:
     if program is None:
@@ -87,9 +87,7 @@ def test_an_editor_that_fails_is_told_and_loses_nothing(
     terminal.wait_for("NO SANDBOX", gone=True)
 
 
-def test_what_was_sent_is_found_again_the_next_day_with_the_shells_commands(
-    handloom: Handloom, terminal: Terminal
-) -> None:
+def test_earlier_messages_are_found_with_shell_shortcuts(handloom: Handloom, terminal: Terminal) -> None:
     model = write_script(handloom.workspace.parent, [FINISH, FINISH])
     terminal.handloom("--model", model)
     terminal.wait_for("Ask for something")

@@ -31,7 +31,7 @@ REMOVE = call("execute_bash", command="rm -rf build", security_risk="HIGH")
 
 
 def turns(workspace: Path) -> list[dict[str, Any]]:
-    """What the model says: one question of each kind after another."""
+    """The script of the first conversation: one question of each kind."""
     path = str(workspace / "notes.txt")
     edit = call("str_replace_editor", command="create", path=path, file_text="one\ntwo\n", security_risk="LOW")
     return [
@@ -49,7 +49,7 @@ def turns(workspace: Path) -> list[dict[str, Any]]:
 
 
 def later_turns() -> list[dict[str, Any]]:
-    """What the model says in the second conversation: a loop, a limit, a tool of a server, and the end."""
+    """The script of the second conversation: a loop, a limit, an MCP tool, and the end."""
     return [
         *[{"tool_calls": [bash("echo again")]}] * 4,
         {"tool_calls": [call("good__add", a=2, b=3)]},
@@ -58,7 +58,7 @@ def later_turns() -> list[dict[str, Any]]:
 
 
 def last_turns() -> list[dict[str, Any]]:
-    """What the model says in the third conversation: two actions at once, failures of the provider, a dead sandbox."""
+    """The script of the third conversation: two actions at once, provider failures, a dead sandbox."""
     return [
         {"tool_calls": [bash("echo one"), bash("echo two")]},
         {"tool_calls": [bash("kill -9 $PPID")], "fault": "rate_limit"},
@@ -223,7 +223,7 @@ def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("finished")
 
 
-def test_keys_of_the_first_moments_answer_nothing(tmp_path: Path) -> None:
+def test_early_keys_do_not_answer(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path, **{GUARD_MS: "60000"})
     with closing(Terminal(handloom, 100, 30)) as terminal:
         terminal.handloom("--model", write_script(tmp_path, [{"tool_calls": [bash("touch made")]}, FINISH]))

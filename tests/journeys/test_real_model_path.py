@@ -42,7 +42,7 @@ def endpoint(tmp_path: Path) -> Iterator[Handloom]:
     server.stdout.close()
 
 
-def test_a_run_through_litellm_is_counted_and_keeps_the_key_to_itself(endpoint: Handloom) -> None:
+def test_run_through_litellm_is_counted_and_hides_the_key(endpoint: Handloom) -> None:
     done = endpoint("run", "which keys are there?", "--model", MODEL, "--json")
     assert done.status == 0, done.err
     events = done.events
@@ -60,7 +60,7 @@ def test_a_run_through_litellm_is_counted_and_keeps_the_key_to_itself(endpoint: 
         assert path.is_dir() or KEY.encode() not in path.read_bytes(), f"the key stands in {path}"
 
 
-def test_a_key_that_is_not_accepted_is_status_1_and_says_what_to_do(endpoint: Handloom, tmp_path: Path) -> None:
+def test_rejected_key_exits_with_1_and_advice(endpoint: Handloom, tmp_path: Path) -> None:
     wrong = Handloom(tmp_path, **{**endpoint.environ, "OPENAI_API_KEY": "sk-wrong-wrong-wrong"})
     done = wrong("run", "x", "--model", MODEL)
     assert done.status == 1
@@ -80,7 +80,7 @@ async def test_rate_limit_is_a_state_of_the_agent_until_the_provider_answers(tmp
 
 
 @pytest.mark.tmux
-def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None:
+def test_footer_shows_tokens_cost_and_context(endpoint: Handloom) -> None:
     endpoint.environ = {**endpoint.environ, **NO_ISOLATION}
     terminal = Terminal(endpoint, 140, 40)
     try:
@@ -100,7 +100,7 @@ def test_tokens_cost_and_context_stand_in_the_footer(endpoint: Handloom) -> None
         terminal.close()
 
 
-def test_a_provider_that_is_not_there_is_said(tmp_path: Path) -> None:
+def test_missing_provider_is_reported(tmp_path: Path) -> None:
     waits = {"HANDLOOM__LLM__RETRY_MIN_WAIT_S": "0.01", "HANDLOOM__LLM__NUM_RETRIES": "2"}
     away = Handloom(tmp_path, OPENAI_API_KEY=KEY, OPENAI_BASE_URL="http://127.0.0.1:9/v1", **waits)
     done = away("run", "x", "--model", MODEL)

@@ -1,4 +1,4 @@
-"""The page's picture in a real terminal: xterm with sixel, on a display that nobody sees. Nothing of it is ours.
+"""The page's picture in a real terminal: xterm with sixel, on a virtual display.
 
 It needs Xvfb, xterm and xdotool; where one of them is missing, the test is skipped by that name.
 """
@@ -24,7 +24,7 @@ SIZE = (120, 36)
 
 
 def page(seen: Image.Image) -> Image.Image | None:
-    """The box around all that has the colours of the page, as it is seen; None where nothing has."""
+    """The bounding box of the page's colours; None if none is visible."""
     found = Image.new("L", seen.size)
     for colour in QUARTERS:
         near = ImageChops.difference(seen, Image.new("RGB", seen.size, colour)).split()
@@ -37,7 +37,7 @@ def page(seen: Image.Image) -> Image.Image | None:
 
 
 def shows(xterm: RealXterm, *, wider_than: int = 0) -> bool:
-    """Whether the quarters are seen, each in its place, and as wide and high as they are."""
+    """Whether all quarters are visible, each in its place with its size."""
     seen = page(xterm.seen())
     if seen is None or seen.width <= wider_than or abs(seen.width / seen.height - 1280 / 720) > 0.1:
         return False
@@ -46,7 +46,7 @@ def shows(xterm: RealXterm, *, wider_than: int = 0) -> bool:
     return same(seen, small.resize(seen.size, Image.Resampling.NEAREST))
 
 
-def test_xterm_shows_the_page_as_it_is_and_nothing_of_it_elsewhere(handloom: Handloom, site: Site) -> None:
+def test_xterm_shows_the_page_only_in_its_pane(handloom: Handloom, site: Site) -> None:
     opened = {"name": "browser", "arguments": {"code": f"goto('{site.url}')", "security_risk": "LOW"}}
     model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, FINISH])
     folder = Path(handloom.home).parent

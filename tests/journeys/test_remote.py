@@ -1,4 +1,4 @@
-"""Work on another machine by the command line: done there, told here, and the server is free again."""
+"""`handloom run` with a remote server: work happens there, the result is printed here, and the server is released."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def handloom(folder: Path, url: str, **environ: str) -> Handloom:
     return Handloom(folder / "here", HANDLOOM__REMOTE__URL=url, **environ)
 
 
-def test_a_task_is_done_there_and_told_here_twice(server: Process, tmp_path: Path) -> None:
+def test_two_tasks_run_on_the_remote_server(server: Process, tmp_path: Path) -> None:
     program = handloom(tmp_path, server.ready().split()[1], HANDLOOM_REMOTE_KEY=KEY)
     for _ in range(2):
         ended = program("run", "look", "--runtime", "remote", "--model", write_script(tmp_path, WORK))
@@ -41,7 +41,7 @@ def test_a_task_is_done_there_and_told_here_twice(server: Process, tmp_path: Pat
     assert list(program.workspace.iterdir()) == []
 
 
-def test_what_is_missing_is_said_before_anything_happens(tmp_path: Path) -> None:
+def test_missing_requirements_are_reported_first(tmp_path: Path) -> None:
     words = ("run", "look", "--runtime", "remote", "--model", write_script(tmp_path, WORK))
     insecure = handloom(tmp_path, "http://sandbox.example", HANDLOOM_REMOTE_KEY=KEY)(*words)
     assert insecure.status == 2

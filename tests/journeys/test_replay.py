@@ -1,4 +1,4 @@
-"""`handloom replay` in a real terminal, and how it says that there is nothing to replay."""
+"""`handloom replay` in a real terminal, and its error messages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def terminal(program: Handloom) -> Iterator[Terminal]:
 
 
 @pytest.mark.tmux
-def test_a_conversation_is_played_gone_through_and_left(terminal: Terminal) -> None:
+def test_conversation_is_played_stepped_through_and_closed(terminal: Terminal) -> None:
     terminal.handloom("replay", "long", "--speed", "64")
     terminal.wait_for("Replay: A long one", "64x", "ended · event 65 of 65", "said 29")
     terminal.press("Home")
@@ -41,12 +41,12 @@ def test_a_conversation_is_played_gone_through_and_left(terminal: Terminal) -> N
 
 
 @pytest.mark.tmux
-def test_a_conversation_that_there_is_not_is_told(terminal: Terminal) -> None:
+def test_unknown_conversation_is_reported(terminal: Terminal) -> None:
     terminal.handloom("replay", "nobody")
     terminal.wait_for("There is no conversation nobody.")
 
 
-def test_wrong_usage_ends_with_2(program: Handloom) -> None:
+def test_wrong_usage_exits_with_2(program: Handloom) -> None:
     assert program("replay").status == 2
     assert program("replay", "long", "--speed", "fast").status == 2
     assert "0.25 to 64" in program("replay", "long", "--speed", "1000").err

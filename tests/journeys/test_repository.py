@@ -11,7 +11,7 @@ from tests.doubles import FINISH, bash, write_script
 from tests.program import Handloom
 
 
-def test_a_task_is_done_in_a_clone_of_the_repository(tmp_path: Path) -> None:
+def test_task_runs_in_a_clone_of_the_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "repo.git")], check=True)
     handloom = Handloom(tmp_path)
     script = write_script(tmp_path, [{"tool_calls": [bash("pwd; git branch --show-current")]}, FINISH])
@@ -27,7 +27,7 @@ def test_a_task_is_done_in_a_clone_of_the_repository(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["--upload-pack=x", "https://me:hunter2hunter2@example.org/b", "ext::sh -c x"])
-def test_an_address_that_is_not_allowed_is_refused_before_anything_is_made(tmp_path: Path, url: str) -> None:
+def test_forbidden_address_is_refused_before_anything_is_created(tmp_path: Path, url: str) -> None:
     handloom = Handloom(tmp_path)
     done = handloom("run", "go", "--model", write_script(tmp_path, [FINISH]), f"--repo={url}")
     assert (done.status, done.out) == (2, "")

@@ -23,7 +23,7 @@ def lines(handloom: Handloom, *arguments: str, term: str = "xterm") -> Iterator[
         terminal.close()
 
 
-def test_a_task_from_message_to_end_without_a_drawn_line(handloom: Handloom) -> None:
+def test_task_runs_without_drawn_lines(handloom: Handloom) -> None:
     model = write_script(
         handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
     )
@@ -45,7 +45,7 @@ def test_a_task_from_message_to_end_without_a_drawn_line(handloom: Handloom) -> 
         again.wait_for("You: look around", "Agent, finished: All is done.", raw=True)
 
 
-def test_a_no_with_its_reason_and_a_stop(handloom: Handloom) -> None:
+def test_denial_with_a_reason_and_stop_work(handloom: Handloom) -> None:
     model = write_script(
         handloom.workspace.parent,
         [{"tool_calls": [bash("rm -rf x")]}, {"tool_calls": [bash("echo begun; sleep 600")]}, FINISH],
@@ -77,7 +77,7 @@ ASKED = "To always allow bash(git branch *), answer: always conversation, always
 @pytest.mark.parametrize(
     ("scope", "kept"), [("conversation", False), ("project", True), ("everywhere bash(git *)", True)]
 )
-def test_a_yes_reaches_as_far_as_its_scope_says(handloom: Handloom, scope: str, kept: bool) -> None:
+def test_approval_has_its_chosen_scope(handloom: Handloom, scope: str, kept: bool) -> None:
     turns = [{"tool_calls": [bash("git branch 1")]}, {"tool_calls": [bash("git branch 2")]}, FINISH]
     with lines(handloom, "--model", write_script(handloom.workspace.parent, turns)) as terminal:
         terminal.wait_for("You: ", raw=True)
@@ -95,7 +95,7 @@ def test_a_yes_reaches_as_far_as_its_scope_says(handloom: Handloom, scope: str, 
     assert "make" not in listed
 
 
-def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Handloom) -> None:
+def test_always_deny_is_stored_and_ask_rules_offer_no_always_allow(handloom: Handloom) -> None:
     handloom.home.mkdir(parents=True)
     (handloom.home / "policy.toml").write_text('ask = ["bash(git branch *)"]\n')
     turns: list[dict[str, Any]] = [{"tool_calls": [bash("git branch 1")]},
@@ -114,7 +114,7 @@ def test_never_is_kept_and_what_asks_each_time_takes_no_lasting_yes(handloom: Ha
     assert "deny" in handloom("permissions", "list").out
 
 
-def test_the_history_is_condensed_on_wish(tmp_path: Path) -> None:
+def test_history_is_compacted_on_request(tmp_path: Path) -> None:
     summary = write_script(tmp_path, [{"text": "They echoed numbers."}], "summary.yaml")
     handloom = Handloom(tmp_path, HANDLOOM__LLM__SUMMARY_MODEL=summary, HANDLOOM__AGENT__CONFIRM="never")
     turns = [*({"tool_calls": [bash(f"echo {n}")]} for n in range(8)), FINISH]
@@ -136,7 +136,7 @@ def test_the_history_is_condensed_on_wish(tmp_path: Path) -> None:
     assert asked["args"]["keep"] == "the third number"
 
 
-def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> None:
+def test_folder_trust_is_asked_before_the_first_message(handloom: Handloom) -> None:
     (handloom.workspace / "AGENTS.md").write_text("Be kind.\nAlways.\n")
     model = write_script(handloom.workspace.parent, [FINISH, FINISH])
     with lines(handloom, "--model", model) as terminal:
@@ -164,7 +164,7 @@ def test_a_folder_is_asked_about_before_anything_is_said(handloom: Handloom) -> 
     assert handloom("trust", "list").out == ""
 
 
-def test_a_no_to_a_folder_is_remembered(handloom: Handloom) -> None:
+def test_denied_folder_trust_is_remembered(handloom: Handloom) -> None:
     (handloom.workspace / "AGENTS.md").write_text("Be kind.\n")
     model = write_script(handloom.workspace.parent, [FINISH])
     with lines(handloom, "--model", model) as terminal:
@@ -178,7 +178,7 @@ def test_a_no_to_a_folder_is_remembered(handloom: Handloom) -> None:
         assert b"Trust" not in again.raw
 
 
-def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
+def test_plan_is_read_out_and_runs_after_approval(handloom: Handloom) -> None:
     tasks = [{"id": "1", "title": "Write it", "status": "todo"}]
     plan = [call("task_tracker", command="plan", task_list=tasks)]
     turns: list[dict[str, Any]] = [
@@ -199,14 +199,14 @@ def test_a_plan_is_told_and_carried_out_after_a_yes(handloom: Handloom) -> None:
         assert terminal.end() == 0
 
 
-def test_without_a_model_it_says_how_to_give_one(handloom: Handloom) -> None:
+def test_missing_model_is_explained(handloom: Handloom) -> None:
     with lines(handloom) as terminal:
         assert terminal.end() == 2
         assert b"No model is configured. Pass --model" in terminal.raw
 
 
 @pytest.mark.parametrize("term", ["dumb", ""])
-def test_a_terminal_that_can_draw_nothing_is_told_about_it(handloom: Handloom, term: str) -> None:
+def test_dumb_terminal_gets_a_hint(handloom: Handloom, term: str) -> None:
     terminal = OurTerminal(handloom, "demo", TERM=term)
     try:
         assert terminal.end() == 2

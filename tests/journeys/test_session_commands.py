@@ -39,7 +39,7 @@ def task(canary: str, file: Path) -> list[dict[str, Any]]:
 
 
 def files_with(home: Path, word: str) -> Iterator[str]:
-    """The files of a home that hold a word, as it is or compressed."""
+    """The files of a home that contain a word, also compressed."""
     for path in sorted(home.rglob("*")):
         if not path.is_file() or path.is_relative_to(home / "logs"):
             continue
@@ -69,14 +69,14 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> tuple[Handloom, Ended, Ende
 
 
 class TestList:
-    def test_a_line_says_what_a_script_and_a_person_need(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_line_has_what_scripts_and_people_need(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, second = two
         lines = handloom("list").lines
         assert [line.split()[0] for line in lines] == [second.conversation, first.conversation]
         assert re.search(r"\d+ events +\$0\.00 +\S+ kB ✓ Tour  \(", lines[1])
         assert "\x1b" not in lines[0]
 
-    def test_json_is_one_object_a_line_with_fields_that_stay(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_json_has_one_object_on_each_line_with_stable_fields(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         found = [json.loads(line) for line in handloom("list", "--json").lines][1]
         assert set(found) == {
@@ -87,7 +87,7 @@ class TestList:
         assert found["first_line"] == f"look for {CANARY}"
         assert found["state"] == "finished"
 
-    def test_filters_leave_out(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_filters_exclude_conversations(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         model = json.loads(handloom("list", "--json").lines[1])["model"]
         assert [line.split()[0] for line in handloom("list", "--model", model).lines] == [first.conversation]
@@ -97,23 +97,23 @@ class TestList:
         assert len(handloom("list", "--state", "finished", "--since", "1").lines) == 2
         assert handloom("list", "--since", "0").lines == []
 
-    def test_nonsense_is_refused(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_invalid_filter_is_refused(self, two: tuple[Handloom, Ended, Ended]) -> None:
         for wrong in (("--since", "-1"), ("--since", "nan"), ("--state", "odd")):
             assert two[0]("list", *wrong).status == 2
 
-    def test_the_states_are_those_of_the_chips(self) -> None:
+    def test_states_match_those_on_the_screen(self) -> None:
         assert set(command_line.STATES) == set(filter_chips.STATES)
 
 
 class TestSearch:
-    def test_hits_stand_below_their_conversation(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_hits_are_below_their_conversation(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         lines = handloom("search", f"printed {CANARY}").lines
         assert lines[0].startswith(first.conversation)
         assert re.match(r"  #\d+ +run ", lines[1])
         assert CANARY in lines[1]
 
-    def test_json_says_where(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_json_contains_positions(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         hits = [json.loads(line) for line in handloom("search", CANARY, "--json", "--limit", "2").lines]
         assert len(hits) == 2
@@ -122,14 +122,14 @@ class TestSearch:
         assert hits[0]["text"][start:end] == CANARY
         assert set(hits[0]) == {"conversation_id", "title", "event_id", "timestamp", "kind", "text", "spans"}
 
-    def test_nothing_found_is_no_mistake_and_nothing_asked_is_one(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_no_hit_is_success_and_an_empty_query_an_error(self, two: tuple[Handloom, Ended, Ended]) -> None:
         nothing = two[0]("search", "zzzznever")
         assert (nothing.status, nothing.out) == (0, "")
         assert two[0]("search", " ").status == 2
 
 
 class TestIds:
-    def test_a_beginning_that_only_one_has_is_enough(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_unique_prefix_of_an_id_is_enough(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         shown = json.loads(handloom("show", first.conversation[:12], "--json").out)
         assert shown["conversation_id"] == first.conversation
@@ -139,7 +139,7 @@ class TestIds:
             found = resolve_source(first.conversation[:12], handloom.home, stack)
             assert found == (handloom.home, first.conversation)
 
-    def test_a_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, _, second = two
         assert handloom("rename", second.conversation[:12], " A new \n name ").status == 0
         assert json.loads(handloom("list", "--json").lines[0])["title"] == "A new name"
@@ -148,7 +148,7 @@ class TestIds:
 
 
 class TestDelete:
-    def test_nothing_of_it_is_left_in_any_file_and_others_stay(self, tmp_path: Path) -> None:
+    def test_deleted_conversation_leaves_nothing_in_any_file(self, tmp_path: Path) -> None:
         handloom, first = begin(tmp_path)
         (handloom.workspace / f"{CANARY}.txt").unlink()  # or it is part of the other's checkpoints, too
         second = begin(tmp_path, OTHER)[1]
@@ -165,7 +165,7 @@ class TestDelete:
         assert handloom("search", CANARY).out == ""
         assert list(files_with(handloom.home, OTHER)) != []
 
-    def test_without_a_terminal_it_wants_a_yes(self, two: tuple[Handloom, Ended, Ended]) -> None:
+    def test_without_a_terminal_deletion_needs_the_yes_option(self, two: tuple[Handloom, Ended, Ended]) -> None:
         handloom, first, _ = two
         refused = handloom("delete", first.conversation)
         assert refused.status == 2
@@ -173,7 +173,7 @@ class TestDelete:
         assert handloom("delete", "nope", "--yes").status == 2
         assert len(handloom("list").lines) == 2
 
-    def test_on_a_terminal_it_asks(self, tmp_path: Path) -> None:
+    def test_deletion_asks_on_a_terminal(self, tmp_path: Path) -> None:
         handloom, done = begin(tmp_path)
         for answer, left in ((b"n\n", 1), (b"y\n", 1), (b"yes\n", 0)):
             ours, theirs = pty.openpty()
@@ -190,7 +190,7 @@ class TestDelete:
             assert process.wait(30) == left
             assert len(handloom("list").lines) == left
 
-    def test_one_that_is_open_elsewhere_is_refused_with_words(self, tmp_path: Path) -> None:
+    def test_conversation_that_is_open_elsewhere_is_refused(self, tmp_path: Path) -> None:
         handloom = Handloom(tmp_path)
         script = write_script(tmp_path, [{"tool_calls": [bash("echo begun; sleep 600")]}])
         at_work = handloom.start("run", "wait", "--model", script, "--json")
@@ -206,7 +206,7 @@ class TestDelete:
         assert "is open in another Handloom" in refused.err
         assert len(handloom("list").lines) == 1
 
-    def test_a_kill_in_the_middle_leaves_one_that_can_be_deleted_again(self, tmp_path: Path) -> None:
+    def test_killed_deletion_can_be_repeated(self, tmp_path: Path) -> None:
         handloom, done = begin(tmp_path)
         killed = subprocess.run(
             [HANDLOOM[0], "-c", _DIES_IN_THE_MIDDLE, done.conversation], env=handloom.environ, timeout=60, check=False

@@ -45,7 +45,7 @@ def line(text: str, name: str) -> list[str]:
 
 
 class TestOne:
-    def test_its_figures_are_those_of_its_events(self, worked: tuple[Handloom, Ended, str]) -> None:
+    def test_figures_match_the_events(self, worked: tuple[Handloom, Ended, str]) -> None:
         handloom, done, model = worked
         shown = handloom("show", done.conversation, "--json")
         assert (shown.status, shown.err) == (0, "")
@@ -68,7 +68,7 @@ class TestOne:
         assert statistics["actions"]["run"]["failed"] == len([o for o in outputs if not o["success"]]) == 1
         assert (statistics["first_at"], statistics["last_at"]) == (events[0]["timestamp"], events[-1]["timestamp"])
 
-    def test_its_times_are_those_that_were_spent(self, worked: tuple[Handloom, Ended, str]) -> None:
+    def test_times_match_those_spent(self, worked: tuple[Handloom, Ended, str]) -> None:
         handloom, done, _ = worked
         (told,) = handloom("show", done.conversation, "--json").events
         latency, runs = told["statistics"]["latency"], told["statistics"]["actions"]["run"]["durations"]
@@ -77,7 +77,7 @@ class TestOne:
         assert runs["max_s"] >= 0.3
         assert told["statistics"]["worked_s"] == pytest.approx(latency["total_s"] + runs["total_s"])
 
-    def test_people_read_them_in_columns(self, worked: tuple[Handloom, Ended, str]) -> None:
+    def test_text_output_has_columns(self, worked: tuple[Handloom, Ended, str]) -> None:
         handloom, done, model = worked
         shown = handloom("show", done.conversation)
         assert shown.status == 0
@@ -90,7 +90,7 @@ class TestOne:
         table = shown.out.partition("\nTime\n")[2].partition("\n\n")[0].splitlines()
         assert len({len(row) for row in table}) == 1, "the columns are not aligned"
 
-    def test_one_that_is_not_there(self, handloom: Handloom) -> None:
+    def test_unknown_conversation_is_refused(self, handloom: Handloom) -> None:
         for options in ((), ("--json",)):
             done = handloom("show", "nope", *options)
             assert (done.status, done.out) == (2, "")
@@ -126,7 +126,7 @@ class TestFamily:
         asyncio.run(fill(handloom.home))
         return handloom
 
-    def test_those_it_delegated_to_stand_below_it_as_a_tree(self, family: Handloom) -> None:
+    def test_delegates_are_shown_as_a_tree(self, family: Handloom) -> None:
         (told,) = family("show", "root", "--json").events
         below = [(info["depth"], info["conversation_id"], info["parent"]) for info in told["delegates"]]
         assert below == [(1, "a", "root"), (2, "a1", "a"), (2, "a2", "a"), (1, "b", "root")]
@@ -140,28 +140,28 @@ class TestFamily:
         assert "  parent     a, action None" not in family("show", "a1").out
         assert "  parent     a\n" in family("show", "a1").out
 
-    def test_hostile_names_are_shown_and_do_nothing(self, family: Handloom) -> None:
+    def test_hostile_titles_are_shown_harmlessly(self, family: Handloom) -> None:
         for arguments in (("root",), ("a",), ()):
             shown = family("show", *arguments)
             assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", shown.out)
             assert not re.search(r"^Conversation fake", shown.out, re.MULTILINE)
         assert "  title      two␊lines ␛[31m⟦U+202E⟧\n" in family("show", "root").out
 
-    def test_hostile_names_of_models_keep_the_columns(self, handloom: Handloom) -> None:
+    def test_hostile_model_names_keep_the_columns(self, handloom: Handloom) -> None:
         asyncio.run(answer(handloom.home, "\x1b[2J\n  all  1", "织" * 60, "m"))
         shown = handloom("show", "c").out
         table = shown.partition("\nModel calls\n")[2].partition("\n\n")[0].splitlines()
         assert [row.split()[0] for row in table] == ["calls", "␛[2J␊", "m", f"{'织' * 23}…", "all"]
         assert len({cell_len(row) for row in table}) == 1
 
-    def test_a_price_that_nobody_knows_is_said(self, family: Handloom) -> None:
+    def test_unknown_cost_is_shown_as_unknown(self, family: Handloom) -> None:
         shown = family("show", "root").out
         assert line(shown, "all")[-1] == "2 unknown"
         assert json.loads(family("show", "root", "--json").out)["statistics"]["calls"]["cost"] is None
 
 
 class TestAll:
-    def test_all_together_are_told_with_their_days_and_kinds(self, handloom: Handloom) -> None:
+    def test_totals_are_shown_by_day_and_kind(self, handloom: Handloom) -> None:
         asyncio.run(fill(handloom.home))
         (told,) = handloom("show", "--json").events
         (day,) = told["spent_by_day"]
@@ -177,7 +177,7 @@ class TestAll:
         assert line(shown, "ever") == line(shown, day) == ["2", "700", "3.25 s", "$0.5000 + 1 unknown"]
         assert line(shown, "action:message") == ["2"]
 
-    def test_an_empty_home_has_spent_nothing(self, handloom: Handloom) -> None:
+    def test_empty_home_has_no_costs(self, handloom: Handloom) -> None:
         shown = handloom("show")
         assert shown.status == 0
         assert line(shown.out, "conversations") == ["0"]

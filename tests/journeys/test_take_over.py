@@ -50,7 +50,7 @@ def told(handloom: Handloom) -> str:
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
-def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: Handloom) -> None:
+def test_vim_edits_a_file_while_the_agent_waits(handloom: Handloom) -> None:
     ticking = bash("while :; do echo ti''ck; sleep 0.5; done")
     with workspace(handloom, {"tool_calls": [ticking]}, {"tool_calls": [bash("cat note.txt")]}) as terminal:
         terminal.type("go")
@@ -82,7 +82,7 @@ def test_vim_edits_a_file_while_the_agent_waits_and_the_agent_is_told(handloom: 
 
 
 @pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
-def test_escape_and_what_follows_in_one_burst_reach_vim_as_they_came(handloom: Handloom) -> None:
+def test_escape_and_following_keys_reach_vim_unchanged(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "returns control")
@@ -99,7 +99,7 @@ def test_escape_and_what_follows_in_one_burst_reach_vim_as_they_came(handloom: H
         terminal.press("C-q")
 
 
-def test_a_command_that_waits_for_input_is_told_and_answered(handloom: Handloom) -> None:
+def test_command_waiting_for_input_is_reported_and_answered(handloom: Handloom) -> None:
     with workspace(handloom, {"tool_calls": [bash("read -p 'go on? ' x; echo answer:$x")]}) as terminal:
         terminal.type("go")
         terminal.press("Enter")
@@ -132,7 +132,7 @@ LINES = "less '-Pslines %lt-%lb.'"
 
 
 @pytest.mark.skipif(shutil.which("less") is None, reason="less is not installed")
-def test_less_pages_and_a_resize_reaches_it(handloom: Handloom) -> None:
+def test_less_pages_and_is_resized(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.press("F12")
         terminal.wait_for(YOURS, "returns control")

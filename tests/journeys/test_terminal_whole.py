@@ -1,4 +1,4 @@
-"""The workspace and its terminal: whatever happens, it is whole again, quiet, and not fooled."""
+"""The terminal is restored in every case, idle when the workspace is, and not confused by replies."""
 
 from __future__ import annotations
 
@@ -38,24 +38,24 @@ def quiet(terminal: OurTerminal, for_s: float = 1.0) -> None:
         pass
 
 
-def test_an_idle_workspace_writes_nothing(handloom: Handloom) -> None:
+def test_idle_workspace_writes_nothing(handloom: Handloom) -> None:
     with workspace(handloom, {"tool_calls": [bash("seq 1 200")]}) as terminal:
         quiet(terminal)
         assert terminal.read(3.0) == b""
         terminal.write("go\r")
         terminal.wait_for("finished", "All is done.")
-        quiet(terminal, 4.0)  # what was flashed goes, too
+        quiet(terminal, 4.0)  # flash messages disappear too
         assert terminal.read(3.0) == b""
 
 
-def test_with_reduced_motion_only_the_seconds_move_while_the_agent_works(handloom: Handloom) -> None:
+def test_reduced_motion_updates_only_the_seconds(handloom: Handloom) -> None:
     environ = {"HANDLOOM__SCREEN__MOTION": "reduced"}
     lasting = bash("echo begun; sleep 600", timeout=600)  # it does not come back because it prints nothing
     with workspace(handloom, {"tool_calls": [lasting]}, **environ) as terminal:
         terminal.write("go\r")
         terminal.wait_for("begun", "running")
         seen = []
-        for _ in range(8):  # what the start leaves to do may take a while; what moves never comes to rest
+        for _ in range(8):  # work after the start takes a while, and animations never end
             before, until, writes = len(terminal.raw), time.monotonic() + 5, 0
             while time.monotonic() < until:
                 writes += bool(terminal.read(0.3))
@@ -66,7 +66,7 @@ def test_with_reduced_motion_only_the_seconds_move_while_the_agent_works(handloo
 
 
 @pytest.mark.parametrize("report", ["\x1b[<32;NaN;NaNM", "\x1b[<0;NaN;3m", "\x1b[<;;M", "\x1b[<99999999999;1;1M"])
-def test_a_broken_report_of_the_mouse_never_reaches_the_prompt(handloom: Handloom, report: str) -> None:
+def test_broken_mouse_report_never_reaches_the_prompt(handloom: Handloom, report: str) -> None:
     with workspace(handloom) as terminal:
         quiet(terminal)
         terminal.write(report * 3)
@@ -80,7 +80,7 @@ def test_a_broken_report_of_the_mouse_never_reaches_the_prompt(handloom: Handloo
         assert line.strip(" ▊▎▌│|") == "typed"
 
 
-def test_replies_that_nobody_asked_for_are_not_typed(handloom: Handloom) -> None:
+def test_unrequested_replies_are_not_typed(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         quiet(terminal)
         terminal.write("\x1b[?1;2c\x1b[24;80R\x1b]52;c;U0VDUkVU\x07\x1b]11;rgb:0000/0000/0000\x1b\\\x1bP>|xterm\x1b\\")
@@ -91,7 +91,7 @@ def test_replies_that_nobody_asked_for_are_not_typed(handloom: Handloom) -> None
 
 
 @pytest.mark.parametrize("how", ["ctrl+q", "SIGTERM", "SIGHUP", "SIGINT"])
-def test_whichever_way_it_ends_the_terminal_is_whole(handloom: Handloom, how: str) -> None:
+def test_terminal_is_restored_however_the_program_ends(handloom: Handloom, how: str) -> None:
     with workspace(handloom) as terminal:
         assert not terminal.is_whole
         if how == "ctrl+q":
@@ -103,7 +103,7 @@ def test_whichever_way_it_ends_the_terminal_is_whole(handloom: Handloom, how: st
         assert b"\x1b[23;2t" in terminal.raw, "the terminal has its title back"
 
 
-def test_what_a_killed_one_left_behind_is_mended_by_the_next(handloom: Handloom) -> None:
+def test_next_start_restores_the_terminal_after_a_kill(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         terminal.process.kill()
         terminal.end()
@@ -117,7 +117,7 @@ def test_what_a_killed_one_left_behind_is_mended_by_the_next(handloom: Handloom)
         assert terminal.is_whole
 
 
-def test_who_stops_it_has_a_whole_terminal_until_it_goes_on(handloom: Handloom) -> None:
+def test_stopped_program_restores_the_terminal_until_it_continues(handloom: Handloom) -> None:
     with workspace(handloom) as terminal:
         os.kill(terminal.process.pid, signal.SIGTSTP)
         while not terminal.is_whole:
@@ -142,13 +142,13 @@ def storm(terminal: OurTerminal, seed: int) -> None:
 
 
 @pytest.mark.usefixtures("no_isolation")
-def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloom: Handloom) -> None:
+def test_screen_is_intact_after_many_resizes(handloom: Handloom) -> None:
     turn: dict[str, object] = {"text": "# A title\n\ntext " * 50, "tool_calls": [bash("seq 1 100")]}
     with workspace(handloom, turn, FINISH, turn) as terminal:
         terminal.resize(160, 48)
         terminal.write("go\r")
         terminal.wait_for("finished", "All is done.", "NO SANDBOX")
-        quiet(terminal, 4.0)  # what was flashed goes, too
+        quiet(terminal, 4.0)  # flash messages disappear too
         before = terminal.screen
         storm(terminal, 4)
         quiet(terminal)
@@ -161,7 +161,7 @@ def test_after_a_storm_of_sizes_the_screen_is_as_before_and_work_goes_on(handloo
         assert terminal.process.poll() is None
 
 
-def test_what_was_said_stays_on_the_normal_screen_where_that_is_wished(handloom: Handloom) -> None:
+def test_messages_stay_on_the_normal_screen_if_configured(handloom: Handloom) -> None:
     environ = {"HANDLOOM__SCREEN__PRINT_ON_EXIT": "true"}
     with workspace(handloom, {"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, **environ) as terminal:
         terminal.write("look around\r")

@@ -1,4 +1,4 @@
-"""Trust on the command line: nothing of a project counts before a yes, which can be listed and taken back."""
+"""Trust on the command line: nothing of a project is used before approval, which can be listed and revoked."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.runtime.isolation.confined import own
 
 
 def told(handloom: Handloom, tmp_path: Path, *options: str) -> tuple[bool, str]:
-    """Whether the agent was told of the project's words, and what stood on standard error."""
+    """Whether the agent got the project's instructions, and the standard error."""
     done = handloom("run", "go", "--json", "--model", write_script(tmp_path, [FINISH]), *options)
     assert done.status == 0, done.err
     return any("Words of the project" in json.dumps(event) for event in done.events), done.err
 
 
-def test_a_yes_is_given_listed_and_taken_back(tmp_path: Path) -> None:
+def test_trust_is_given_listed_and_revoked(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     (handloom.workspace / "AGENTS.md").write_text("Words of the project. \x1b[31m")
     (handloom.workspace / ".mcp.json").write_text('{"mcpServers": {"one": {"command": "true"}}}')
@@ -48,7 +48,7 @@ def test_a_yes_is_given_listed_and_taken_back(tmp_path: Path) -> None:
     assert not told(handloom, tmp_path)[0]
 
 
-def test_a_run_may_say_yes_beforehand(tmp_path: Path) -> None:
+def test_run_can_trust_by_option(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     (handloom.workspace / "AGENTS.md").write_text("Words of the project.")
     assert told(handloom, tmp_path, "--trust")[0]
@@ -56,7 +56,7 @@ def test_a_run_may_say_yes_beforehand(tmp_path: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-def test_files_of_a_skill_are_read_and_run_in_the_sandbox(tmp_path: Path) -> None:
+def test_skill_files_are_read_and_run_in_the_sandbox(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     own(handloom.workspace)
     folder = handloom.home / "skills" / "greet"

@@ -31,7 +31,7 @@ def begun(handloom: Handloom, folder: Path) -> str:
     return done.conversation
 
 
-def test_it_goes_on_and_keeps_what_is_unknown(handloom: Handloom, tmp_path: Path) -> None:
+def test_run_continues_and_keeps_unknown_events(handloom: Handloom, tmp_path: Path) -> None:
     id = begun(handloom, tmp_path)
     before = handloom.export(id)
     for kind in ("dance", "sing"):
@@ -46,7 +46,7 @@ def test_it_goes_on_and_keeps_what_is_unknown(handloom: Handloom, tmp_path: Path
 
 
 @pytest.mark.tmux
-def test_the_screen_opens_it_and_shows_its_kinds(handloom: Handloom, tmp_path: Path) -> None:
+def test_screen_opens_and_shows_unknown_kinds(handloom: Handloom, tmp_path: Path) -> None:
     id = begun(handloom, tmp_path)
     with closing(Terminal(handloom, 120, 40)) as terminal:
         terminal.handloom("--model", write_script(tmp_path, [FINISH]), "--resume", id)

@@ -1,6 +1,6 @@
 """The user takes the agent's browser over, fills a form by its letters, and gives it back; the agent reads the answer.
 
-All of it is real: the screen, the server, Chromium, the page. What the model expects to read stands in its script.
+The screen, the server, Chromium and the page are real. The model's script contains what it expects to read.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def write(stage: Stage, kind: str, text: str) -> None:
 
 @pytest.mark.browser
 @pytest.mark.timeout(180)
-async def test_the_user_fills_a_form_and_the_agent_reads_what_came_of_it(
+async def test_user_fills_a_form_and_the_agent_reads_the_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HANDLOOM_HOME", str(tmp_path / "home"))

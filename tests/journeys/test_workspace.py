@@ -1,4 +1,4 @@
-"""The workspace in a real terminal, as somebody uses it: start, task, answer, leave, come back."""
+"""The workspace in a real terminal in ordinary use: start, task, answer, quit, resume."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def descendants(pid: int) -> list[int]:
 
 @pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(160, 48), (100, 30), (80, 24)], indirect=True, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
+def test_demo_runs_from_prompt_to_finish(terminal: Terminal) -> None:
     before = terminal.shell("stty -a")
     terminal.handloom("demo")
     terminal.wait_for("Show me what you can do.", "NO SANDBOX")
@@ -56,7 +56,7 @@ def test_the_demo_goes_from_prompt_to_finish(terminal: Terminal) -> None:
 
 @pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(160, 48)], indirect=True)
-def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: Terminal) -> None:
+def test_log_is_filtered_and_two_conversations_are_shown_in_a_split(terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("Show me what you can do.", "NO SANDBOX")
     terminal.press("Enter")
@@ -83,7 +83,7 @@ def test_the_log_is_filtered_and_two_conversations_stand_side_by_side(terminal: 
 
 @pytest.mark.usefixtures("no_isolation")
 @pytest.mark.parametrize("terminal", [(20, 5)], indirect=True)
-def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
+def test_terminal_of_20x5_is_usable(terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("NO SANDBOX")
     terminal.press("Enter")
@@ -92,7 +92,7 @@ def test_a_terminal_of_20x5_is_borne(terminal: Terminal) -> None:
     terminal.wait_for("NO SANDBOX", gone=True)
 
 
-def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> None:
+def test_reopened_workspace_is_unchanged(handloom: Handloom, terminal: Terminal) -> None:
     model = write_script(
         handloom.workspace.parent, [{"text": "I look.", "tool_calls": [bash("echo seen-$((40+2))")]}, FINISH]
     )
@@ -110,7 +110,7 @@ def test_who_comes_back_finds_it_all(handloom: Handloom, terminal: Terminal) -> 
     assert conversation["title"] == "look around"
 
 
-def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal) -> None:
+def test_workspace_is_unchanged_after_a_kill(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"text": "I wait.", "tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
     terminal.wait_for("Ask for something")
@@ -126,7 +126,7 @@ def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal)
     assert all(has_ended(process) for process in started)
     terminal.wait_for("Killed")
     terminal.type("stty sane; clear")
-    terminal.press("C-j")  # nobody has told the terminal that Enter ends a line again
+    terminal.press("C-j")  # the terminal is still in raw mode, where Enter ends no line
     terminal.wait_for("Killed", gone=True)
     terminal.handloom()
     terminal.wait_for("wait for me", "I wait.", "Interrupted by a restart", "interrupted by a restart")
@@ -139,7 +139,7 @@ def test_who_was_killed_finds_it_all_too(handloom: Handloom, terminal: Terminal)
     assert len([e for e in events if e.get("cause") == action["id"] and "observation" in e]) == 1
 
 
-def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:
+def test_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) -> None:
     turns = [{"tool_calls": [bash("echo begun; sleep 600")]}, FINISH]
     terminal.handloom("--model", write_script(handloom.workspace.parent, turns))
     terminal.wait_for("Ask for something")
@@ -151,7 +151,7 @@ def test_an_interrupt_stops_the_command(handloom: Handloom, terminal: Terminal) 
     terminal.wait_for("Interrupted", "stopped")
 
 
-def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Handloom, terminal: Terminal) -> None:
+def test_three_headless_runs_and_one_screen_share_a_home(handloom: Handloom, terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("Show me what you can do.")
     turns = [{"tool_calls": [bash(f"echo {n}")]} for n in range(25)]
@@ -177,7 +177,7 @@ def test_three_runs_without_a_screen_and_one_with_it_share_a_home(handloom: Hand
     assert states[-1]["extras"]["agent_state"] == "finished"
 
 
-def test_it_ends_with_its_terminal(terminal: Terminal, handloom: Handloom) -> None:
+def test_workspace_ends_with_its_terminal(terminal: Terminal, handloom: Handloom) -> None:
     terminal.handloom("--model", write_script(handloom.workspace.parent, [FINISH]))
     terminal.wait_for("waiting for you")
     (pid,) = subprocess.run(["pgrep", "-f", f"scripted:{handloom.workspace.parent}"], capture_output=True,

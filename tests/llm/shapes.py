@@ -132,7 +132,7 @@ def leads_to(url: str, status: int = 307) -> Behaviour:
 
 
 class ProviderServer:
-    """Any provider: every request is noted and answered by `behave`, whatever its path and its key."""
+    """Any provider: every request is recorded and answered by `behave`, whatever its path and key."""
 
     def __init__(self, behave: Behaviour | None = None) -> None:
         self.behave = behave or sends(*OPENAI.events)

@@ -1,4 +1,4 @@
-"""The call pipeline: its steps run in the order of the list, whatever the order in which they were added."""
+"""The call pipeline: its steps run in the listed order, whatever the order in which they were added."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def gone(ref: BlobRef) -> Blob | None:
     """No picture is kept."""
 
 
-async def test_the_steps_run_in_the_order_of_the_list(tmp_path: Path) -> None:
+async def test_steps_run_in_the_listed_order(tmp_path: Path) -> None:
     chosen, fallback = Model("a/x"), Model("b/y")
     recorder = Recorder(tmp_path / "cassette", "a/x")
     made = CallPipeline(chosen, Router(chosen, Helpers(fallbacks=[fallback])), recorder.thread(Scrubber("/w", {})))

@@ -1,4 +1,4 @@
-"""Tool calls in words: what is written is read back, and what models get wrong is mended or refused."""
+"""Tool calls in text: written calls are parsed back, and mistakes of models are corrected or refused."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def result(id: str, name: str, text: str) -> dict[str, Any]:
         ("", {}),
     ],
 )
-def test_a_call_is_read_with_its_arguments_typed_by_the_schema(text: str, arguments: dict[str, Any]) -> None:
+def test_call_is_parsed_with_arguments_typed_by_the_schema(text: str, arguments: dict[str, Any]) -> None:
     assert called(f"I look.\n<function=execute_bash>{text}") == ("I look.", "execute_bash", arguments)
 
 
@@ -74,21 +74,21 @@ def test_a_call_is_read_with_its_arguments_typed_by_the_schema(text: str, argume
         ("<parameter=command>ls</parameter> and then\n</function>", "stop"),
     ],
 )
-def test_what_was_cut_off_or_cannot_be_read_gives_no_arguments(text: str, reason: str) -> None:
+def test_truncated_or_unreadable_call_has_no_arguments(text: str, reason: str) -> None:
     assert isinstance(called(f"<function=execute_bash>{text}", reason)[2], str)
 
 
-def test_words_alone_stay_words() -> None:
+def test_text_without_a_call_stays_text() -> None:
     response = LLMResponse("r", "a < b, and that is that.")
     assert with_parsed_call(response, TOOLS) is response
 
 
-def test_a_list_is_read_from_json() -> None:
+def test_list_argument_is_parsed_as_json() -> None:
     text = "<function=str_replace_editor><parameter=view_range>[1, -1]</parameter></function>"
     assert called(text)[2] == {"view_range": [1, -1]}
 
 
-def test_a_request_without_tools_has_them_in_words_and_one_speaker_after_the_other() -> None:
+def test_request_without_native_tools_describes_them_and_alternates_roles() -> None:
     picture = [{"type": "image_url", "image_url": {"url": "data:x"}}]
     messages = [
         SYSTEM,
@@ -123,7 +123,7 @@ def test_a_request_without_tools_has_them_in_words_and_one_speaker_after_the_oth
     assert messages[1]["content"] == "Look.", "the messages are shared with the events"
 
 
-def test_what_stands_before_the_last_answer_stays_as_it_was_so_that_it_can_be_cached() -> None:
+def test_messages_before_the_last_answer_are_unchanged_and_cacheable() -> None:
     messages = [SYSTEM, {"role": "user", "content": "Go."}, answer(("a", "think", {"thought": "x"}))]
     before = without_tools(LLMRequest(messages, TOOLS)).messages
     messages += [result("a", "think", "Logged."), {"role": "assistant", "content": "Done."}]
@@ -136,7 +136,7 @@ values = st.text(st.characters(codec="utf-8"), max_size=60).filter(
 
 
 @given(st.dictionaries(st.sampled_from(["command", "cwd", "x-1"]), values, max_size=3), st.booleans())
-def test_what_is_written_of_a_call_is_read_back(arguments: dict[str, str], stopped: bool) -> None:
+def test_written_call_is_parsed_back(arguments: dict[str, str], stopped: bool) -> None:
     messages = [SYSTEM, answer(("a", "execute_bash", arguments), text="Now.")]
     text = without_tools(LLMRequest(messages, TOOLS)).messages[1]["content"]
     text = text.partition(STOP)[0] if stopped else text
@@ -147,7 +147,7 @@ pieces = ["<function=", "execute_bash", ">", "<parameter=", "command", "</parame
 
 
 @given(st.lists(st.sampled_from([*pieces, "x", "\x1b", "\ud800"]), max_size=25).map("".join))
-def test_whatever_is_written_makes_at_most_one_call(text: str) -> None:
+def test_any_text_gives_at_most_one_call(text: str) -> None:
     response = with_parsed_call(LLMResponse("r", text), TOOLS)
     assert len(response.tool_calls) <= 1
     assert all(call.id == "" for call in response.tool_calls)

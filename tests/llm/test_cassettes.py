@@ -1,4 +1,4 @@
-"""Cassettes: what was recorded is played, in order and offline; no secret is in the file; no file does harm."""
+"""Cassettes: recordings are played in order and offline; no secret is in the file; damaged files do no harm."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def difference(llm: LLM, request: LLMRequest) -> str:
     return str(caught.value)
 
 
-async def test_what_was_recorded_is_played_whole_and_in_order(tmp_path: Path) -> None:
+async def test_recording_is_played_completely_and_in_order(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK), (SECOND, DONE)])
     llm = player(tmp_path / "c")
     response, frames = await play(llm, FIRST)
@@ -119,7 +119,7 @@ async def test_what_was_recorded_is_played_whole_and_in_order(tmp_path: Path) ->
     assert (response.text, response.cost) == ("Done.", None)
 
 
-async def test_no_secret_no_picture_and_no_place_is_in_the_file(tmp_path: Path) -> None:
+async def test_file_contains_no_secret_picture_or_path(tmp_path: Path) -> None:
     shows = asks(*FIRST.messages[1:], {"role": "user", "content": [PICTURE, {"type": "text", "text": SECRET}]})
     refused = ModelError(ModelErrorKind.SERVER, f"It said: {SECRET} Bearer abcdefgh12345")
     await record(tmp_path / "c", [(shows, LOOK), (shows, refused)])
@@ -129,7 +129,7 @@ async def test_no_secret_no_picture_and_no_place_is_in_the_file(tmp_path: Path) 
     assert (tmp_path / "c").stat().st_mode & 0o777 == 0o600
 
 
-async def test_it_plays_in_another_folder_of_another_user_on_another_day(tmp_path: Path) -> None:
+async def test_cassette_plays_in_another_folder_for_another_user_on_another_day(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK)])
     system = {"role": "system", "content": "Work in /home/otto/w. Today's date is 2027-01-01 (UTC)"}
     request = asks(said(f"look at /home/otto/w/a.txt with {SECRET} and sk-otherkeyotherkeyoth"), system=system)
@@ -137,11 +137,11 @@ async def test_it_plays_in_another_folder_of_another_user_on_another_day(tmp_pat
     assert response.text == "Looking into /home/otto/w."
 
 
-async def test_a_folder_whose_name_only_begins_like_the_workspace_is_another_one() -> None:
+async def test_folder_that_only_starts_like_the_workspace_is_not_replaced() -> None:
     assert Scrubber("/w", {}).text("/w /w/a /work /w-2") == "<handloom:workspace> <handloom:workspace>/a /work /w-2"
 
 
-async def test_requests_are_written_once_however_long_the_conversation_is(tmp_path: Path) -> None:
+async def test_requests_are_stored_once_in_long_conversations(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK), (SECOND, DONE)])
     header, first, second = map(json.loads, (tmp_path / "c").read_text().splitlines())
     assert header == {"cassette": 1, "model": "openai/test"}
@@ -150,7 +150,7 @@ async def test_requests_are_written_once_however_long_the_conversation_is(tmp_pa
     assert "tools" not in second["request"]
 
 
-async def test_an_error_is_played_as_it_was(tmp_path: Path) -> None:
+async def test_recorded_error_is_raised_again(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, ModelError(ModelErrorKind.RATE_LIMIT, "Wait.")), (FIRST, LOOK)])
     llm = player(tmp_path / "c")
     with pytest.raises(ModelError, match=r"^Wait\.$") as caught:
@@ -159,12 +159,12 @@ async def test_an_error_is_played_as_it_was(tmp_path: Path) -> None:
     assert (await play(llm, FIRST))[0].id == "a1"
 
 
-async def test_a_conversation_that_is_opened_again_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_reopened_conversation_continues_its_cassette(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK), (SECOND, DONE)])
     assert (await play(player(tmp_path / "c"), SECOND))[0].text == "Done."
 
 
-async def test_conversations_that_were_recorded_at_once_are_played_each_by_itself(tmp_path: Path) -> None:
+async def test_concurrently_recorded_conversations_are_played_separately(tmp_path: Path) -> None:
     other_first, other_second = asks(said("other")), asks(said("other"), answered("x"), said("on"))
     recorder, scrubber = Recorder(tmp_path / "c", "m"), Scrubber(WORKSPACE, ENVIRON)
     one = CallPipeline(Answers([LOOK, DONE]), recorder.thread(scrubber))
@@ -185,16 +185,14 @@ async def test_conversations_that_were_recorded_at_once_are_played_each_by_itsel
         (asks(*FIRST.messages[1:], system=said("x")), "message 1 (user)."),
     ],
 )
-async def test_strict_a_request_that_differs_is_told_with_the_place(
-    tmp_path: Path, request_: LLMRequest, told: str
-) -> None:
+async def test_strict_mode_reports_where_a_request_differs(tmp_path: Path, request_: LLMRequest, told: str) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK)])
     text = await difference(player(tmp_path / "c"), request_)
     assert text.startswith(f"Request 1 of {tmp_path / 'c'} differs from what was recorded: {told}")
     assert "Record it again with --record" in text
 
 
-async def test_strict_the_order_counts_and_an_end_is_an_end(tmp_path: Path) -> None:
+async def test_strict_mode_requires_the_order_and_ends_with_the_recording(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK), (SECOND, DONE)])
     llm = player(tmp_path / "c")
     await play(llm, FIRST)
@@ -203,7 +201,7 @@ async def test_strict_the_order_counts_and_an_end_is_an_end(tmp_path: Path) -> N
     assert "have been played" in await difference(llm, asks(*SECOND.messages[1:], answered("Done."), said("more")))
 
 
-async def test_loose_an_equal_conversation_gets_its_answer_in_any_order(tmp_path: Path) -> None:
+async def test_loose_mode_matches_equal_conversations_in_any_order(tmp_path: Path) -> None:
     await record(tmp_path / "c", [(FIRST, LOOK), (SECOND, DONE)])
     llm = player(tmp_path / "c", match="loose")
     other = {"role": "system", "content": "Be someone else."}
@@ -213,7 +211,7 @@ async def test_loose_an_equal_conversation_gets_its_answer_in_any_order(tmp_path
     assert "differs" in await difference(llm, asks(said("new")))
 
 
-async def test_a_record_does_not_write_over_a_file(tmp_path: Path) -> None:
+async def test_recording_does_not_overwrite_a_file(tmp_path: Path) -> None:
     (tmp_path / "c").write_text("mine")
     with pytest.raises(ConfigurationError, match=r"exists and is not overwritten\. Give --record"):
         Recorder(tmp_path / "c", "m")
@@ -222,7 +220,7 @@ async def test_a_record_does_not_write_over_a_file(tmp_path: Path) -> None:
         Recorder(tmp_path / "no" / "c", "m")
 
 
-async def test_where_the_record_cannot_be_written_the_work_goes_on_and_that_is_told_once(tmp_path: Path) -> None:
+async def test_failed_recording_is_reported_once_and_work_continues(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "c"
     path.parent.mkdir()
     llm = CallPipeline(Answers([LOOK, DONE]), Recorder(path, "m").thread(Scrubber(WORKSPACE, ENVIRON)))
@@ -265,14 +263,14 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize(("text", "told"), HOSTILE, ids=range(len(HOSTILE)))
-def test_a_file_that_is_no_cassette_is_refused_in_one_sentence(tmp_path: Path, text: str, told: str) -> None:
+def test_file_that_is_not_a_cassette_is_refused_in_one_sentence(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "c").write_text(text)
     with pytest.raises(ConfigurationError, match=f"{tmp_path / 'c'}.*{told}.* Record it again") as caught:
         load_cassette(tmp_path / "c")
     assert len(str(caught.value)) < 600
 
 
-def test_what_is_no_plain_file_of_text_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_not_plain_text_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "latin").write_bytes(b'{"cassette": 1, "model": "\xff"}')
     (tmp_path / "huge").touch()
@@ -289,9 +287,7 @@ def test_what_is_no_plain_file_of_text_is_refused(tmp_path: Path) -> None:
 
 
 @given(data=st.binary(max_size=200) | st.sampled_from([b"J", b"\n", b"x" * 5]), at=st.integers(0, 400))
-def test_a_cassette_with_any_damage_is_refused_or_played_and_never_a_crash(
-    tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int
-) -> None:
+def test_damaged_cassette_is_refused_or_played(tmp_path_factory: pytest.TempPathFactory, data: bytes, at: int) -> None:
     whole = (HEADER + '{"request": {"messages": [{"role": "user"}]}, "answer": {"text": "Hello."}}\n' * 3).encode()
     path = tmp_path_factory.getbasetemp() / "damaged"
     damaged = whole[:at] + data + whole[at + len(data) :]

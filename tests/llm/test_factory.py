@@ -1,4 +1,4 @@
-"""Models by name, and what is refused before the screen opens."""
+"""Models by name, and names that are refused before the screen opens."""
 
 from __future__ import annotations
 
@@ -52,40 +52,40 @@ def test_each_form_of_a_name_makes_its_model(tmp_path: Path) -> None:
         ("gemini/gemini-3.1-pro-preview", "needs a key, and GEMINI_API_KEY is not set.*demo needs no key"),
     ],
 )
-def test_a_name_that_makes_none_is_refused_with_what_to_do_next(name: str, complaint: str) -> None:
+def test_invalid_name_is_refused_with_advice(name: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         create(name)
 
 
-def test_an_empty_key_is_no_key() -> None:
+def test_empty_key_counts_as_no_key() -> None:
     with pytest.raises(ConfigurationError, match="OPENAI_API_KEY is not set"):
         create("openai/gpt-5.6", {"OPENAI_API_KEY": ""})
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:8000/v1", "http://localhost:8000", "http://[::1]:8000/v1"])
-def test_a_server_on_this_machine_needs_neither_key_nor_encryption(base: str) -> None:
+def test_local_server_needs_no_key_or_encryption(base: str) -> None:
     assert create("openai/local", {"OPENAI_BASE_URL": base}).name == "openai/local"
     assert create("openai/local", {}, LLMSettings(api_base=base)).name == "openai/local"
 
 
 @pytest.mark.parametrize("base", ["http://example.org/v1", "http://127.0.0.1.example.org", "http://localhost@evil.org"])
-def test_a_key_is_not_sent_unencrypted_to_another_machine(base: str) -> None:
+def test_key_is_not_sent_unencrypted_to_another_machine(base: str) -> None:
     for environ, settings in (({**KEYS, "OPENAI_BASE_URL": base}, None), (KEYS, LLMSettings(api_base=base))):
         with pytest.raises(ConfigurationError, match=f"would go to {re.escape(base)} unencrypted. Use https"):
             create("openai/x", environ, settings)
 
 
 @pytest.mark.parametrize("base", ["ftp://example.org", "https://", "https://[half"])
-def test_an_address_that_is_none_is_refused(base: str) -> None:
+def test_invalid_address_is_refused(base: str) -> None:
     with pytest.raises(ConfigurationError, match="is not the address of an API"):
         create("openai/x", settings=LLMSettings(api_base=base))
 
 
-def test_without_any_key_only_the_demo_is_offered() -> None:
+def test_only_the_demo_is_offered_without_a_key() -> None:
     assert offers({"HOME": "/root"}) == [ModelOffer("demo", "Demo, without a model")]
 
 
-def test_what_the_environment_has_keys_and_endpoints_for_is_offered() -> None:
+def test_models_with_keys_or_endpoints_in_the_environment_are_offered() -> None:
     found = offers({"ANTHROPIC_API_KEY": "x", "OPENAI_API_KEY": "x", "OLLAMA_HOST": "0.0.0.0:11434"})
     assert found == [
         ModelOffer("anthropic/claude-sonnet-5-5", "Anthropic"),
@@ -96,12 +96,12 @@ def test_what_the_environment_has_keys_and_endpoints_for_is_offered() -> None:
     assert [offer.is_complete for offer in found] == [True, True, False, True]
 
 
-def test_a_key_beside_an_endpoint_is_offered_for_that_endpoint_only() -> None:
+def test_key_beside_an_endpoint_is_offered_only_for_that_endpoint() -> None:
     found = offers({"OPENAI_API_KEY": "x", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})
     assert [offer.name for offer in found] == ["openai/", "demo"]
 
 
-def test_whatever_is_offered_whole_can_be_made() -> None:
+def test_every_complete_offer_can_be_created() -> None:
     environ = {
         variable: "x"
         for name in ("ANTHROPIC", "OPENAI", "GEMINI", "MISTRAL", "DEEPSEEK", "XAI", "GROQ", "MOONSHOT")
@@ -113,7 +113,7 @@ def test_whatever_is_offered_whole_can_be_made() -> None:
         assert create(offer.name, environ).name == offer.name
 
 
-def test_the_demo_is_a_good_script_of_a_few_lively_seconds() -> None:
+def test_demo_is_a_valid_script_of_a_few_seconds() -> None:
     turns = load_script(DEMO_SCRIPT).turns
     seconds = sum(turn.first_token_s + len(turn.text) / 4 / turn.tokens_per_s for turn in turns)
     assert 6 <= len(turns) <= 8

@@ -1,4 +1,4 @@
-"""What the model host leaves out of its libraries' work, with the versions that are installed."""
+"""Work of libraries that the model host skips, with the installed versions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ print(skip_unneeded_work(), asyncio.run(warm(litellm)), calls)
 """Says which names are missing, whether a first call went through, and whom it called."""
 
 
-def test_the_installed_versions_have_what_is_left_out_and_a_warm_host_has_called_nobody() -> None:
+def test_warm_host_has_all_modules_and_called_nobody() -> None:
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", CODE]
     done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=120, check=False)

@@ -18,7 +18,7 @@ import pytest
         "core.memory.memory",
     ],
 )
-def test_no_provider_library_is_loaded_outside_of_the_model_host(module: str) -> None:
+def test_provider_libraries_are_loaded_only_in_the_model_host(module: str) -> None:
     code = f"import sys, {module}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.split())

@@ -1,4 +1,4 @@
-"""A model that sees gets the bytes of what the log refers to; no other does."""
+"""A model with vision gets the bytes of referenced pictures; no other model does."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said(*parts: str | Blob | BlobRef) -> dict[str, Any]:
     return {"role": "user", "content": content}
 
 
-async def test_a_reference_becomes_the_picture() -> None:
+async def test_reference_becomes_the_picture() -> None:
     before = [
         {"role": "system", "content": "Be good."},
         said("look", RED.ref),
@@ -39,21 +39,21 @@ async def test_a_reference_becomes_the_picture() -> None:
     assert await with_pictures(before, read) == [before[0], said("look", RED), before[2]]
 
 
-async def test_messages_without_pictures_are_handed_on_as_they_are() -> None:
+async def test_messages_without_pictures_are_unchanged() -> None:
     messages = [{"role": "user", "content": "hello"}, said("look", RED)]
     assert await with_pictures(messages, read) is messages
 
 
-async def test_what_is_too_much_is_left_out_the_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_oldest_pictures_beyond_the_limit_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inline_images, "MAX_REQUEST_BYTES", BLUE.ref.size)
     assert await with_pictures([said(RED.ref), said(BLUE.ref)], read) == [said(LEFT_OUT), said(BLUE)]
 
 
-async def test_a_picture_that_is_not_there_is_said_to_be_lost() -> None:
+async def test_missing_picture_is_reported_as_lost() -> None:
     ref = BlobRef("image/png", 1, 1, 70, "0" * 64)
     assert await with_pictures([said(ref)], read) == [said(LOST)]
 
 
-def test_a_model_that_sees_nothing_is_told_that_there_is_a_picture() -> None:
+def test_model_without_vision_gets_a_note_about_the_picture() -> None:
     messages = [{"role": "user", "content": "hello"}, said("look", RED)]
     assert without_pictures(messages) == [messages[0], said("look", UNSEEN)]

@@ -1,4 +1,4 @@
-"""What a conversation has spent."""
+"""The metrics of a conversation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def response(cost: float | None, prompt: int = 10, window: int = 0) -> LLMRespon
     return LLMResponse("r1", "text", (), usage, cost)
 
 
-def test_answers_add_up_and_the_latest_call_stands_alone() -> None:
+def test_totals_add_up_and_the_latest_call_is_kept_separately() -> None:
     metrics = add_response(add_response(LLMMetrics(), response(0.25, window=1000)), response(0.5, prompt=100))
     assert metrics == LLMMetrics(
         accumulated_cost=0.75,
@@ -32,12 +32,12 @@ def test_answers_add_up_and_the_latest_call_stands_alone() -> None:
     )
 
 
-def test_a_cost_that_was_unknown_once_stays_unknown() -> None:
+def test_unknown_cost_makes_the_total_unknown() -> None:
     metrics = add_response(add_response(LLMMetrics(), response(None)), response(0.5))
     assert metrics.accumulated_cost is None
 
 
-def test_an_estimate_makes_the_sum_one() -> None:
+def test_estimate_makes_the_total_an_estimate() -> None:
     counted, made_out = response(0.5), response(0.5)
     usage = TokenUsage.model_validate({**made_out.usage.model_dump(), "is_estimated": True})
     metrics = add_response(add_response(LLMMetrics(), replace(made_out, usage=usage)), counted)
@@ -46,5 +46,5 @@ def test_an_estimate_makes_the_sum_one() -> None:
     assert not add_response(LLMMetrics(), counted).accumulated_token_usage.is_estimated
 
 
-def test_limits_are_kept() -> None:
+def test_limits_are_enforced() -> None:
     assert add_response(LLMMetrics(max_budget_per_task=3.0), response(1.0)).max_budget_per_task == 3.0

@@ -45,7 +45,7 @@ TABLE = {
 }
 
 
-def test_models_that_answer_are_named_as_they_are_written_and_unknown_figures_stay_unknown() -> None:
+def test_listed_models_keep_unknown_figures_unknown() -> None:
     assert facts_of(TABLE) == [
         ["anthropic/claude-x", 200_000, 3.0, 15.0, True],
         ["openai/gpt-x", None, None, None, None],
@@ -53,12 +53,12 @@ def test_models_that_answer_are_named_as_they_are_written_and_unknown_figures_st
     ]
 
 
-def test_the_names_are_those_under_which_a_price_is_found_again() -> None:
+def test_listed_names_find_their_price() -> None:
     for name, *_ in facts_of(TABLE):
         assert price_of(TABLE, name) is not None
 
 
-def test_providers_whose_key_is_there_come_first_and_no_value_is_needed_to_tell() -> None:
+def test_providers_with_a_key_come_first_without_reading_its_value() -> None:
     models = models_of(facts_of(TABLE), {"OPENAI_API_KEY": "never looked at"})
     assert [(model.name, model.has_key) for model in models] == [
         ("openai/gpt-x", True),
@@ -72,7 +72,7 @@ def test_providers_whose_key_is_there_come_first_and_no_value_is_needed_to_tell(
 
 
 @pytest.mark.timeout(120)
-async def test_the_host_tells_what_litellm_knows() -> None:
+async def test_host_returns_litellms_models() -> None:
     host = ModelHost()
     try:
         facts = await host.models()
@@ -88,7 +88,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Listener:
-    """Answers each path with these bytes, as they are; hangs where it has None."""
+    """Answers each path with these bytes unchanged; hangs for None."""
 
     answers: dict[str, bytes | None]
     asked: list[str] = field(default_factory=list)
@@ -127,7 +127,7 @@ async def found(answers: dict[str, bytes | None], timeout_s: float = 5.0) -> tup
         return await find_servers([listener.port], timeout_s), listener
 
 
-async def test_models_are_listed_in_openais_way_and_in_ollamas() -> None:
+async def test_models_are_listed_by_the_openai_and_ollama_apis() -> None:
     openai = ok({"object": "list", "data": [{"id": "qwen3-coder:30b"}, {"id": "org/model.gguf"}]})
     servers, listener = await found({"/v1/models": openai})
     port = listener.port
@@ -138,7 +138,7 @@ async def test_models_are_listed_in_openais_way_and_in_ollamas() -> None:
     assert servers[0].models == (f"local:{listener.port}/llama3:8b",)
 
 
-async def test_no_key_and_nothing_else_of_ours_is_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_listing_sends_no_key_or_other_private_data(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-canary-0123456789")
     _, listener = await found({})
     head = f"HTTP/1.0\r\nHost: 127.0.0.1:{listener.port}\r\nAccept: application/json\r\n\r\n"
@@ -161,17 +161,17 @@ async def test_no_key_and_nothing_else_of_ours_is_sent(monkeypatch: pytest.Monke
         ok({"data": [{"id": "x"}], "padding": "x" * MAX_ANSWER_BYTES}),
     ],
 )
-async def test_whatever_else_answers_has_no_models(answer: bytes) -> None:
+async def test_other_responses_give_no_models(answer: bytes) -> None:
     servers, _ = await found({"/v1/models": answer, "/api/tags": answer})
     assert servers == []
 
 
-async def test_a_server_with_very_many_models_has_the_first_of_them() -> None:
+async def test_only_the_first_of_very_many_models_are_listed() -> None:
     servers, _ = await found({"/v1/models": ok({"data": [{"id": f"m{n}"} for n in range(1000)]})})
     assert len(servers[0].models) == MAX_MODELS
 
 
-async def test_all_are_asked_at_once_and_one_that_says_nothing_keeps_nobody_waiting_for_long() -> None:
+async def test_servers_are_queried_concurrently_with_a_timeout() -> None:
     async with (
         listening({"/v1/models": None}) as silent,
         listening({"/v1/models": None}) as another,
@@ -184,7 +184,7 @@ async def test_all_are_asked_at_once_and_one_that_says_nothing_keeps_nobody_wait
         assert [server.port for server in servers] == [good.port]
 
 
-async def test_what_is_found_can_be_chosen_and_is_asked_for_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_found_model_can_be_chosen_and_is_called_on_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     async with listening({"/v1/models": ok({"data": [{"id": "x"}]})}) as listener:
         monkeypatch.setattr("core.llm.registry.find_servers", lambda: find_servers([listener.port]))
         registry = LLMRegistry({"OPENAI_API_KEY": "sk-canary-0123456789"})

@@ -114,7 +114,7 @@ async def error_of(llm: HostedLLM) -> ModelError:
     return caught.value
 
 
-async def test_an_answer_streams_and_comes_back_whole(host: ModelHost, server: OpenAIServer) -> None:
+async def test_answer_is_streamed_and_returned_completely(host: ModelHost, server: OpenAIServer) -> None:
     server.then(sends(*WHOLE))
     response, frames = await ask(model(host, server))
     assert "".join(frame.text for frame in frames if isinstance(frame, TokenDelta)) == "Let me look: ä"
@@ -126,7 +126,7 @@ async def test_an_answer_streams_and_comes_back_whole(host: ModelHost, server: O
     assert response.finish_reason == "tool_calls"
 
 
-async def test_the_provider_gets_messages_tools_and_key(host: ModelHost, server: OpenAIServer) -> None:
+async def test_provider_gets_messages_tools_and_key(host: ModelHost, server: OpenAIServer) -> None:
     await ask(model(host, server, temperature=0.5))
     (exchange,) = server.exchanges
     assert exchange.headers["Authorization"] == f"Bearer {KEY}"
@@ -137,7 +137,9 @@ async def test_the_provider_gets_messages_tools_and_key(host: ModelHost, server:
 
 
 @pytest.mark.parametrize(("vision", "seen"), [("yes", True), ("no", False), ("auto", False)])
-async def test_pictures_go_to_a_model_that_sees(host: ModelHost, server: OpenAIServer, vision: str, seen: bool) -> None:
+async def test_pictures_are_sent_to_a_model_with_vision(
+    host: ModelHost, server: OpenAIServer, vision: str, seen: bool
+) -> None:
     picture = {"type": "image_url", "image_url": {"url": url(png())}}
     request = LLMRequest([{"role": "user", "content": [{"type": "text", "text": "look"}, picture]}])
     await model(host, server, vision=vision).complete(request, lambda frame: None, 7)
@@ -145,7 +147,7 @@ async def test_pictures_go_to_a_model_that_sees(host: ModelHost, server: OpenAIS
     assert (picture in content) is seen, "auto does not know the model of a test"
 
 
-async def test_an_unknown_price_is_not_nothing(host: ModelHost, server: OpenAIServer) -> None:
+async def test_unknown_price_is_not_zero(host: ModelHost, server: OpenAIServer) -> None:
     unknown, _ = await ask(model(host, server))
     assert (unknown.cost, unknown.usage.context_window) == (None, 0)
     known, _ = await ask(model(host, server, "openai/gpt-4o"))
@@ -153,20 +155,20 @@ async def test_an_unknown_price_is_not_nothing(host: ModelHost, server: OpenAISe
     assert known.usage.context_window == 128_000
 
 
-async def test_several_calls_in_one_answer_are_kept_apart(host: ModelHost, server: OpenAIServer) -> None:
+async def test_calls_of_one_answer_are_separate(host: ModelHost, server: OpenAIServer) -> None:
     calls = [(f"tool_{n}", json.dumps({"n": n, "text": "x" * 30})) for n in range(5)]
     server.then(answers("", calls))
     response, _ = await ask(model(host, server))
     assert [(call.name, call.arguments) for call in response.tool_calls] == calls
 
 
-async def test_broken_arguments_are_handed_on_as_the_model_wrote_them(host: ModelHost, server: OpenAIServer) -> None:
+async def test_malformed_arguments_are_passed_on_unchanged(host: ModelHost, server: OpenAIServer) -> None:
     server.then(answers("", [("think", '{"thought": ')]))
     response, _ = await ask(model(host, server))
     assert response.tool_calls[0].arguments == '{"thought": '
 
 
-async def test_an_empty_answer_is_an_answer(host: ModelHost, server: OpenAIServer) -> None:
+async def test_empty_answer_is_an_answer(host: ModelHost, server: OpenAIServer) -> None:
     server.then(answers(""))
     response, frames = await ask(model(host, server))
     assert (response.text, response.tool_calls, frames) == ("", (), [])
@@ -200,7 +202,7 @@ async def test_an_empty_answer_is_an_answer(host: ModelHost, server: OpenAIServe
         (sends(WHOLE[0], b'data: {"error": {"message": "overloaded"}}\n\n'), ModelErrorKind.SERVER),
     ],
 )
-async def test_each_way_to_fail_has_its_kind_and_shows_no_key(
+async def test_each_failure_has_its_kind_and_shows_no_key(
     host: ModelHost, server: OpenAIServer, behaviour: Behaviour, kind: ModelErrorKind
 ) -> None:
     server.then(behaviour)
@@ -209,12 +211,12 @@ async def test_each_way_to_fail_has_its_kind_and_shows_no_key(
     assert KEY not in str(error)
 
 
-async def test_a_text_that_repeats_any_key_is_scrubbed(host: ModelHost, server: OpenAIServer) -> None:
+async def test_keys_in_error_texts_are_redacted(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(400, f"you sent {KEY} and {CANARY}"))
     assert str(await error_of(model(host, server))).endswith("you sent [key] and [key]")
 
 
-async def test_an_answer_without_its_last_line_is_whole_once_it_has_its_reason_to_finish(
+async def test_answer_with_a_finish_reason_is_complete_without_its_last_line(
     host: ModelHost, server: OpenAIServer
 ) -> None:
     server.then(sends(*WHOLE[:-1]))
@@ -222,7 +224,7 @@ async def test_an_answer_without_its_last_line_is_whole_once_it_has_its_reason_t
     assert response.tool_calls[0].arguments == '{"command": "ls -la"}'
 
 
-async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: ModelHost, server: OpenAIServer) -> None:
+async def test_cut_stream_gives_no_incomplete_tool_call(host: ModelHost, server: OpenAIServer) -> None:
     data = b"".join(WHOLE)
     finished_at = data.index(b'"finish_reason": "tool_calls"') + len(b'"finish_reason": "tool_calls"}]}\n\n')
     for at_byte in range(0, len(data), 41):
@@ -245,7 +247,7 @@ async def test_wherever_a_stream_is_cut_no_half_tool_call_comes_of_it(host: Mode
         (sends(*[WHOLE[1]] * 90, pause_s=0.1), {"total_timeout_s": 1}, "the answer took longer than 1 s"),
     ],
 )
-async def test_a_provider_that_does_not_go_on_is_left(
+async def test_stalled_provider_times_out(
     host: ModelHost, server: OpenAIServer, behaviour: Behaviour, limits: dict[str, Any], what: str
 ) -> None:
     server.then(behaviour)
@@ -256,15 +258,15 @@ async def test_a_provider_that_does_not_go_on_is_left(
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:1/v1", "https://127.0.0.1:{port}/v1", "https://nobody.invalid/v1"])
-async def test_where_nobody_answers_the_connection_has_failed(host: ModelHost, server: OpenAIServer, base: str) -> None:
-    """A closed port, a server that speaks no TLS, a name that nobody has."""
+async def test_unreachable_provider_is_a_connection_failure(host: ModelHost, server: OpenAIServer, base: str) -> None:
+    """A closed port, a server without TLS, and an unknown host name."""
     port = server.base_url.rpartition(":")[2].removesuffix("/v1")
     error = await error_of(model(host, server, api_base=base.format(port=port)))
     assert error.kind is ModelErrorKind.CONNECTION
     assert "Check the network" in str(error)
 
 
-async def test_a_connection_that_never_stands_is_left_in_its_own_time(host: ModelHost, server: OpenAIServer) -> None:
+async def test_connection_that_is_never_established_has_its_own_timeout(host: ModelHost, server: OpenAIServer) -> None:
     held: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda reader, writer: held.append(writer), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
@@ -276,7 +278,7 @@ async def test_a_connection_that_never_stands_is_left_in_its_own_time(host: Mode
         writer.close()
 
 
-async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(host: ModelHost, server: OpenAIServer) -> None:
+async def test_temporary_errors_are_retried_after_retry_after(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(429, headers={"Retry-After": "0.3"}), fails(503), answers("At last."))
     started = time.monotonic()
     response, frames = await ask(model(host, server, num_retries=5))
@@ -289,7 +291,7 @@ async def test_what_may_pass_is_tried_again_as_late_as_the_provider_asks(host: M
     ]
 
 
-async def test_a_wrong_key_is_not_tried_again(host: ModelHost, server: OpenAIServer) -> None:
+async def test_authentication_error_is_not_retried(host: ModelHost, server: OpenAIServer) -> None:
     server.key = "another"
     error = await error_of(model(host, server, num_retries=5))
     assert str(error).startswith("The key for this provider was not accepted (401). Set OPENAI_API_KEY or choose")
@@ -297,9 +299,7 @@ async def test_a_wrong_key_is_not_tried_again(host: ModelHost, server: OpenAISer
     assert len(server.exchanges) == 1
 
 
-async def test_an_answer_that_broke_off_after_it_was_shown_is_withdrawn_and_asked_for_again(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_answer_that_broke_off_is_withdrawn_and_retried(host: ModelHost, server: OpenAIServer) -> None:
     server.then(sends(*WHOLE[:4]))
     server.then(sends(*WHOLE))
     response, frames = await ask(model(host, server, num_retries=5))
@@ -314,7 +314,7 @@ async def test_an_answer_that_broke_off_after_it_was_shown_is_withdrawn_and_aske
 
 
 @pytest.mark.parametrize("behaviour", [stalls(with_head=False), stalls(WHOLE[:3])])
-async def test_cancelling_returns_at_once_and_hangs_up_on_the_provider(
+async def test_cancelling_returns_at_once_and_closes_the_connection(
     host: ModelHost, server: OpenAIServer, behaviour: Behaviour
 ) -> None:
     server.then(behaviour)
@@ -326,8 +326,8 @@ async def test_cancelling_returns_at_once_and_hangs_up_on_the_provider(
     await asyncio.wait_for(server.exchanges[0].hung_up.wait(), WITHIN_S)
 
 
-async def test_wherever_a_call_is_cancelled_nothing_of_it_is_left(host: ModelHost, server: OpenAIServer) -> None:
-    """After the k-th turn of the loop, for every k until the call is through by itself."""
+async def test_call_cancelled_at_any_moment_leaves_nothing(host: ModelHost, server: OpenAIServer) -> None:
+    """Cancels after the k-th turn of the loop, for every k until the call completes."""
     turns, is_over = 0, False
     while not is_over:
         call = asyncio.create_task(ask(model(host, server)))
@@ -343,7 +343,7 @@ async def test_wherever_a_call_is_cancelled_nothing_of_it_is_left(host: ModelHos
     assert (await ask(model(host, server)))[0].text == "Hello."
 
 
-async def test_calls_do_not_wait_for_one_another(host: ModelHost, server: OpenAIServer) -> None:
+async def test_calls_run_concurrently(host: ModelHost, server: OpenAIServer) -> None:
     server.then(stalls(WHOLE[:3]))
     slow = asyncio.create_task(ask(model(host, server)))
     await server.arrived.wait()
@@ -354,9 +354,7 @@ async def test_calls_do_not_wait_for_one_another(host: ModelHost, server: OpenAI
         await slow
 
 
-async def test_a_host_that_dies_before_the_answer_begins_is_replaced_unseen(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_host_that_dies_before_the_answer_is_replaced_silently(host: ModelHost, server: OpenAIServer) -> None:
     server.then(stalls(with_head=False), answers("From the new host."))
     call = asyncio.create_task(ask(model(host, server)))
     await server.arrived.wait()
@@ -368,7 +366,7 @@ async def test_a_host_that_dies_before_the_answer_begins_is_replaced_unseen(
     assert host.pid not in (None, died)
 
 
-async def test_a_host_that_dies_in_the_middle_of_an_answer_is_an_error(host: ModelHost, server: OpenAIServer) -> None:
+async def test_host_that_dies_during_the_answer_is_an_error(host: ModelHost, server: OpenAIServer) -> None:
     server.then(stalls(WHOLE[:4]))
     shown = asyncio.Event()
     call = asyncio.create_task(model(host, server).complete(REQUEST, lambda frame: shown.set(), 5))
@@ -380,7 +378,7 @@ async def test_a_host_that_dies_in_the_middle_of_an_answer_is_an_error(host: Mod
     assert caught.value.kind is ModelErrorKind.HOST
 
 
-async def test_closing_ends_the_process_and_the_calls_in_it(server: OpenAIServer) -> None:
+async def test_closing_ends_the_process_and_its_calls(server: OpenAIServer) -> None:
     host = ModelHost({"PATH": os.environ["PATH"], "OPENAI_API_KEY": KEY})
     await host.start()
     pid = host.pid
@@ -392,12 +390,12 @@ async def test_closing_ends_the_process_and_the_calls_in_it(server: OpenAIServer
         os.kill(pid, 0)
 
 
-async def test_a_host_without_input_ends_and_has_said_nothing_but_that_it_was_ready() -> None:
+async def test_host_without_input_ends_and_prints_only_that_it_was_ready() -> None:
     done = subprocess.run([sys.executable, "-m", "core.llm.model_host"], input=b"", capture_output=True, check=True)
     assert done.stdout == b'{"type":"ready"}\n'
 
 
-async def test_a_workspace_full_of_traps_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hostile_workspace_files_are_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cloned repository may hold files named like libraries, or a `.env` that sends keys elsewhere."""
     (tmp_path / "litellm.py").write_text("raise SystemExit('trapped')")
     monkeypatch.chdir(tmp_path)
@@ -410,9 +408,7 @@ async def test_a_workspace_full_of_traps_is_not_read(tmp_path: Path, monkeypatch
         assert foreign.exchanges == []
 
 
-async def test_the_host_connects_to_the_provider_and_to_nobody_else(
-    host: ModelHost, server: OpenAIServer, audit_log: Path
-) -> None:
+async def test_host_connects_only_to_the_provider(host: ModelHost, server: OpenAIServer, audit_log: Path) -> None:
     await ask(model(host, server))
     noted = audit_log.read_text().splitlines()
     assert any(line.startswith("socket.connect (('127.0.0.1', ") for line in noted)
@@ -420,8 +416,8 @@ async def test_the_host_connects_to_the_provider_and_to_nobody_else(
     assert [line for line in noted if "127.0.0.1" not in line and "'nobody.invalid'" not in line] == []
 
 
-async def test_a_litellm_that_does_not_load_is_told_with_its_reason(tmp_path: Path) -> None:
-    """And what a library prints does not get between the lines."""
+async def test_litellm_import_error_is_reported_with_its_reason(tmp_path: Path) -> None:
+    """Output of libraries does not disturb the protocol."""
     code = f"print('noise', end='', flush=True)\nraise ImportError('half installed, {CANARY}')"
     (tmp_path / "litellm.py").write_text(code)
     host = ModelHost({"PATH": os.environ["PATH"], "PYTHONPATH": str(tmp_path), "OTHER_API_KEY": CANARY})
@@ -433,7 +429,7 @@ async def test_a_litellm_that_does_not_load_is_told_with_its_reason(tmp_path: Pa
     )
 
 
-async def test_the_server_runs_by_itself_and_plays_a_script() -> None:
+async def test_scripted_server_runs_standalone() -> None:
     command = [
         sys.executable,
         "-m",

@@ -49,7 +49,7 @@ def order_of(llm: HostedLLM) -> tuple[object, object, object]:
     return llm._model, llm._settings.api_base, llm._facts.key_env
 
 
-def test_a_section_of_the_file_is_a_model_and_wins_over_the_section_for_all(tmp_path: Path) -> None:
+def test_named_section_overrides_the_general_section(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     settings = load(tmp_path, {})
     fast, cheap = settings.models["fast"], settings.models["cheap"]
@@ -64,7 +64,7 @@ def test_a_section_of_the_file_is_a_model_and_wins_over_the_section_for_all(tmp_
         LLMRegistry(KEYS).create_chat("fast", "/w", settings.llm, settings.models)
 
 
-def test_a_model_in_the_environment_needs_no_file(tmp_path: Path) -> None:
+def test_model_in_the_environment_needs_no_file(tmp_path: Path) -> None:
     settings = load(tmp_path, {"HANDLOOM__MODELS__FAST__MODEL": "openai/x", "HANDLOOM_MODEL": "fast"})
     assert (settings.model, settings.models["fast"].model) == ("fast", "openai/x")
 
@@ -85,7 +85,7 @@ def test_a_model_in_the_environment_needs_no_file(tmp_path: Path) -> None:
         ('[llm]\nprovider_token = "sk-CANARY"', "no setting llm.provider_token: put the key into an environment"),
     ],
 )
-def test_a_wrong_section_is_told_and_no_key_with_it(tmp_path: Path, text: str, told: str) -> None:
+def test_wrong_section_is_reported_without_its_key(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "config.toml").write_text(text)
     with pytest.raises(ConfigurationError, match=told) as caught:
         load(tmp_path, {})
@@ -108,7 +108,7 @@ def test_a_wrong_section_is_told_and_no_key_with_it(tmp_path: Path, text: str, t
         ({"model": "local:8080/c"}, ("openai/c", "http://127.0.0.1:8080/v1", "")),
     ],
 )
-def test_an_address_gets_the_key_that_is_named_beside_it_or_none(
+def test_address_gets_only_the_key_named_beside_it(
     section: dict[str, str], order: tuple[object, object, object]
 ) -> None:
     models = {"mine": NamedModel.model_validate(section)}
@@ -116,31 +116,31 @@ def test_an_address_gets_the_key_that_is_named_beside_it_or_none(
         assert order_of(made("mine", models, settings)) == order
 
 
-def test_the_address_for_all_models_is_not_for_those_of_providers_with_keys_of_their_own() -> None:
+def test_general_address_does_not_apply_to_providers_with_keys() -> None:
     settings = LLMSettings(api_base="https://elsewhere.example/v1")
     assert order_of(made("openai/x", {}, settings)) == ("openai/x", "https://elsewhere.example/v1", None)
     assert order_of(made("anthropic/x", {}, settings)) == ("anthropic/x", None, None)
 
 
-def test_a_key_that_is_named_is_not_sent_unencrypted() -> None:
+def test_named_key_is_not_sent_unencrypted() -> None:
     models = {"mine": NamedModel(model="openai/c", api_base="http://b.example/v1", key_env="MY_KEY")}
     with pytest.raises(ConfigurationError, match="The key for OpenAI would go to"):
         made("mine", models)
 
 
-def test_a_name_that_is_none_is_told_with_those_there_are() -> None:
+def test_unknown_name_is_reported_with_the_known_names() -> None:
     with pytest.raises(ConfigurationError, match=r"'fats' is not a model name.*Of your own: fast\."):
         made("fats", {"fast": NamedModel(model="openai/x")})
 
 
-def test_a_name_may_not_lead_to_another_name() -> None:
+def test_name_may_not_refer_to_another_name() -> None:
     models = {"one": NamedModel(model="two"), "two": NamedModel(model="one")}
     with pytest.raises(ConfigurationError, match="'two' is not a model name"):
         made("one", models)
 
 
 @pytest.mark.parametrize("name", ["local:", "local:80", "local:/x", "local:99999/x", "local:x/y", "local:-1/x"])
-def test_a_local_model_needs_a_port_and_a_name(name: str) -> None:
+def test_local_model_needs_a_port_and_a_name(name: str) -> None:
     with pytest.raises(ConfigurationError, match="Write local:PORT/NAME"):
         made(name, {})
 
@@ -155,7 +155,7 @@ def test_each_task_has_its_model() -> None:
         model_of_agent("CodeActAgent", LLMSettings(agent_models=("Browsing",)))
 
 
-def test_the_users_own_are_offered_first_with_what_is_known_of_them() -> None:
+def test_models_of_the_user_are_offered_first_with_their_figures() -> None:
     models = {
         "fast": NamedModel(model="anthropic/c", price_in=1, price_out=2, context_window=5),
         "mine": NamedModel(model="openai/c", api_base="https://b.example", key_env="MY_KEY", vision="yes"),

@@ -1,4 +1,4 @@
-"""A model without tools goes on with them in words, from the first refusal on, and the user is told once."""
+"""A model without tool calls gets tools in text after the first refusal, and the user is told once."""
 
 from __future__ import annotations
 
@@ -62,9 +62,7 @@ def streamed(frames: list[Frame]) -> str:
     return "".join(frame.text for frame in frames if isinstance(frame, TokenDelta))
 
 
-async def test_a_provider_that_takes_no_tools_is_asked_in_words_from_then_on(
-    host: ModelHost, server: OpenAIServer
-) -> None:
+async def test_provider_that_refuses_tools_gets_them_in_the_prompt(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(400, message="registry.ollama.ai/library/gemma does not support tools"))
     server.then(answers(CALL), answers(CALL))
     llm = hosted(host, server)
@@ -86,7 +84,7 @@ async def test_a_provider_that_takes_no_tools_is_asked_in_words_from_then_on(
 @pytest.mark.parametrize(
     ("model", "tools"), [("openai/test", "no"), ("deepseek/deepseek-reasoner", "auto")], ids=["setting", "table"]
 )
-async def test_where_the_setting_or_the_table_says_so_nothing_is_asked_in_vain(
+async def test_setting_or_table_avoids_the_first_refusal(
     host: ModelHost, server: OpenAIServer, model: str, tools: str
 ) -> None:
     server.then(answers(CALL))
@@ -97,14 +95,14 @@ async def test_where_the_setting_or_the_table_says_so_nothing_is_asked_in_vain(
     assert "tools" not in exchange.body
 
 
-async def test_the_setting_wins_over_the_table(host: ModelHost, server: OpenAIServer) -> None:
+async def test_setting_overrides_the_table(host: ModelHost, server: OpenAIServer) -> None:
     server.then(answers("", [("execute_bash", '{"command": "ls"}')]))
     response, frames = await ask(hosted(host, server, "deepseek/deepseek-reasoner", tools="yes"))
     assert announced(frames) == 0
     assert response.tool_calls[0].arguments == '{"command": "ls"}'
 
 
-async def test_any_other_error_is_the_users_to_see(host: ModelHost, server: OpenAIServer) -> None:
+async def test_other_errors_are_raised(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(400, message="temperature is not good"))
     with pytest.raises(ModelError) as caught:
         await ask(hosted(host, server))
@@ -112,7 +110,7 @@ async def test_any_other_error_is_the_users_to_see(host: ModelHost, server: Open
     assert len(server.exchanges) == 1
 
 
-async def test_a_scripted_model_can_be_one_without_tools(tmp_path: Path) -> None:
+async def test_scripted_model_can_be_without_tools(tmp_path: Path) -> None:
     name = write_script(tmp_path, [{"text": CALL}])
     path = Path(name.partition(":")[2])
     path.write_text("tools: false\n" + path.read_text())
@@ -145,12 +143,12 @@ class InPieces:
     ("text", "shown"),
     [("a <function=x><parameter=y>z", "a "), ("a <func and b", "a <func and b"), ("<<function=x>", "<"), ("", "")],
 )
-async def test_words_are_shown_as_they_come_until_the_call_begins(text: str, shown: str) -> None:
+async def test_text_is_streamed_until_the_call_begins(text: str, shown: str) -> None:
     _, frames = await ask(CallPipeline(InPieces(text), PromptedTools("pieces")))
     assert streamed(frames) == shown + "hm"
 
 
-async def test_after_a_retry_the_text_of_the_answer_is_shown_from_its_beginning() -> None:
+async def test_text_is_streamed_from_the_start_after_a_retry() -> None:
     frames: list[Frame] = []
     shows = _CallFilter(frames.append)
     for frame in (TokenDelta(5, "I <function="), Status("info", RETRY_STATUS, "again"), TokenDelta(5, "I look")):

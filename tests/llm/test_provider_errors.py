@@ -1,4 +1,4 @@
-"""What a provider's failure is called, and what is shown of it."""
+"""The classification of provider errors, and the message for the user."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_each_failure_has_its_kind(name: str, message: str, status: int | None, 
     assert failure(provider_error(name, message, status_code=status)).kind is kind
 
 
-def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
+def test_authentication_error_names_the_variable_and_not_the_key() -> None:
     found = failure(provider_error("AuthenticationError", f"invalid x-api-key: {SECRET}", status_code=401))
     assert found == Failure(
         ModelErrorKind.AUTHENTICATION,
@@ -77,18 +77,18 @@ def test_a_wrong_key_names_the_variable_and_never_the_key() -> None:
         ("", "It needs a key (401), and none was sent. Name its variable in key_env of [models.NAME]."),
     ],
 )
-def test_a_wrong_key_of_ones_own_names_its_own_variable(key_env: str, told: str) -> None:
+def test_authentication_error_names_the_configured_variable(key_env: str, told: str) -> None:
     error = provider_error("AuthenticationError", "no", status_code=401)
     assert failure_of(error, "openai/x", [SECRET], NOW, key_env).message == f"{told} Its message: no"
 
 
-def test_an_error_in_the_middle_of_a_stream_is_told_by_what_caused_it() -> None:
+def test_stream_error_is_classified_by_its_cause() -> None:
     inner = provider_error("RateLimitError", "slow down", status_code=429)
     outer = provider_error("MidStreamFallbackError", "wrapped", status_code=503, original_exception=inner)
     assert failure(outer).kind is ModelErrorKind.RATE_LIMIT
 
 
-def test_an_answer_that_is_none_says_so() -> None:
+def test_missing_answer_is_an_error() -> None:
     found = failure(BadAnswer(ModelErrorKind.CONNECTION, "the answer broke off before its end"))
     assert found.kind is ModelErrorKind.CONNECTION
     assert found.message.endswith("Its message: the answer broke off before its end")
@@ -103,19 +103,19 @@ def test_an_answer_that_is_none_says_so() -> None:
         "AIzaSyA1234567890abcdefghij",
     ],
 )
-def test_nothing_that_looks_like_a_key_is_shown(text: str) -> None:
+def test_strings_that_look_like_keys_are_redacted(text: str) -> None:
     shown = clean(text, [SECRET])
     assert "[key]" in shown
     for part in (SECRET, "wxyz1234", "abcdefgh", "AIzaSyA1234"):
         assert part not in shown
 
 
-def test_short_values_do_not_garble_texts() -> None:
+def test_short_values_are_not_redacted() -> None:
     assert clean("18 tries", ["18"]) == "18 tries"
 
 
 @given(st.text())
-def test_what_is_shown_is_one_short_line_of_printable_text(text: str) -> None:
+def test_error_is_one_short_printable_line(text: str) -> None:
     shown = clean(text, [])
     assert len(shown) <= SHOWN_CHARS + 3
     assert shown == "" or shown.isprintable()
@@ -137,5 +137,5 @@ def test_what_is_shown_is_one_short_line_of_printable_text(text: str) -> None:
         (format_datetime(NOW + timedelta(days=400), usegmt=True), 300.0),
     ],
 )
-def test_the_wait_that_a_provider_asks_for_is_honoured_within_reason(value: str, wait_s: float | None) -> None:
+def test_retry_after_of_the_provider_is_limited(value: str, wait_s: float | None) -> None:
     assert retry_after_s({"retry-after": value}, NOW) == wait_s

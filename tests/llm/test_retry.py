@@ -46,14 +46,14 @@ def failed(kind: ModelErrorKind, *, wait_s: float | None = None, shown: bool = F
     return FailedCall(kind, "It failed.", retry_after_s=wait_s, shown=shown)
 
 
-async def test_a_call_that_works_is_made_once_and_announces_nothing() -> None:
+async def test_successful_call_is_made_once_without_a_notice() -> None:
     calls = Calls()
     assert await calls.run() == "answer"
     assert (calls.made, calls.slept, calls.frames) == (1, [], [])
 
 
 @pytest.mark.parametrize("kind", sorted(RETRYABLE))
-async def test_what_may_pass_is_tried_again_and_announced(kind: ModelErrorKind) -> None:
+async def test_temporary_error_is_retried_with_a_notice(kind: ModelErrorKind) -> None:
     calls = Calls(failed(kind), failed(kind))
     assert await calls.run() == "answer"
     assert calls.made == 3
@@ -65,14 +65,14 @@ async def test_what_may_pass_is_tried_again_and_announced(kind: ModelErrorKind) 
 
 
 @pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - set(RETRYABLE)))
-async def test_what_will_not_pass_is_not_tried_again(kind: ModelErrorKind) -> None:
+async def test_permanent_error_is_not_retried(kind: ModelErrorKind) -> None:
     calls = Calls(failed(kind))
     with pytest.raises(ModelError) as caught:
         await calls.run()
     assert (caught.value.kind, calls.made, calls.frames) == (kind, 1, [])
 
 
-async def test_what_was_shown_of_an_answer_that_broke_off_is_withdrawn_and_it_is_asked_for_again() -> None:
+async def test_partial_answer_is_withdrawn_and_retried() -> None:
     calls = Calls(failed(ModelErrorKind.CONNECTION, shown=True))
     assert await calls.run() == "answer"
     assert calls.made == 2
@@ -81,21 +81,21 @@ async def test_what_was_shown_of_an_answer_that_broke_off_is_withdrawn_and_it_is
     assert BROKE_OFF in announced.message
 
 
-async def test_an_answer_that_was_shown_in_part_and_took_too_long_is_not_asked_for_again() -> None:
+async def test_partial_answer_that_timed_out_is_not_retried() -> None:
     calls = Calls(failed(ModelErrorKind.TIMEOUT, shown=True))
     with pytest.raises(ModelError):
         await calls.run()
     assert calls.made == 1
 
 
-async def test_the_error_says_whether_a_part_of_the_last_answer_was_shown() -> None:
+async def test_error_says_whether_a_partial_answer_was_shown() -> None:
     calls = Calls(*[failed(ModelErrorKind.CONNECTION, shown=n == 4) for n in range(5)])
     with pytest.raises(FailedCall) as caught:
         await calls.run()
     assert caught.value.shown
 
 
-async def test_tries_are_bounded_and_counted_in_the_error() -> None:
+async def test_attempts_are_limited_and_counted_in_the_error() -> None:
     calls = Calls(*[failed(ModelErrorKind.SERVER) for _ in range(20)])
     with pytest.raises(ModelError, match=r"It failed\. Tried 5 times\.") as caught:
         await calls.run()
@@ -103,13 +103,13 @@ async def test_tries_are_bounded_and_counted_in_the_error() -> None:
     assert calls.frames[-1] == Status("info", RETRY_STATUS, "")
 
 
-async def test_the_provider_may_ask_for_a_longer_wait() -> None:
+async def test_provider_may_request_a_longer_wait() -> None:
     calls = Calls(failed(ModelErrorKind.RATE_LIMIT, wait_s=37.0))
     await calls.run()
     assert calls.slept == [37.0]
 
 
-async def test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away() -> None:
+async def test_cancelling_ends_the_wait_and_removes_the_notice() -> None:
     calls = Calls(failed(ModelErrorKind.RATE_LIMIT, wait_s=300.0))
     waiting = asyncio.Event()
 
@@ -131,7 +131,7 @@ async def test_cancelling_ends_a_wait_at_once_and_takes_the_notice_away() -> Non
     ),
     seed=st.integers(0, 2**32),
 )
-def test_whatever_fails_tries_and_waits_are_bounded(
+def test_attempts_and_waits_are_limited_for_every_error(
     failures: list[tuple[ModelErrorKind, float | None]], seed: int
 ) -> None:
     calls = Calls(*[failed(kind, wait_s=wait_s) for kind, wait_s in failures])
@@ -144,7 +144,7 @@ def test_whatever_fails_tries_and_waits_are_bounded(
         assert slept >= asked
 
 
-async def test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits(seed: int) -> None:
+async def test_random_sequences_of_failures_stay_within_the_limits(seed: int) -> None:
     random, longest = Random(seed), 0.0
     for _ in range(10_000):
         kinds = random.choices(sorted(RETRYABLE), k=random.randrange(8))

@@ -1,4 +1,4 @@
-"""Which model answers: the chosen one, or one that helps it out; and that nobody is helped out in silence."""
+"""Which model answers: the chosen one or a substitute, always with a notice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Known(HostedLLM):
 
 
 class Asking:
-    """A router on a clock of the test's own, with what it told."""
+    """A router on a clock of the test, and its notices."""
 
     def __init__(self, chosen: LLM, **helpers: Any) -> None:
         self.now = 1000.0
@@ -76,7 +76,7 @@ def failing(kind: ModelErrorKind, times: int = 1) -> list[ModelError]:
 
 
 @pytest.mark.parametrize("kind", sorted(FAILS_OVER))
-async def test_a_fallback_answers_for_what_failed_and_that_is_told(kind: ModelErrorKind) -> None:
+async def test_fallback_answers_with_a_notice(kind: ModelErrorKind) -> None:
     asking = Asking(Model("a/x", failing(kind)), fallbacks=[Model("b/y"), Model("c/z")])
     assert await asking.ask() == "b/y"
     assert asking.told == [f"a/x failed; b/y answers instead. It has {kind}."]
@@ -84,7 +84,7 @@ async def test_a_fallback_answers_for_what_failed_and_that_is_told(kind: ModelEr
 
 
 @pytest.mark.parametrize("kind", sorted(set(ModelErrorKind) - FAILS_OVER))
-async def test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model(kind: ModelErrorKind) -> None:
+async def test_errors_that_the_user_must_fix_use_no_fallback(kind: ModelErrorKind) -> None:
     fallback = Model("b/y")
     asking = Asking(Model("a/x", failing(kind)), fallbacks=[fallback])
     with pytest.raises(ModelError, match=f"It has {kind}") as caught:
@@ -92,7 +92,7 @@ async def test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model
     assert (caught.value.kind, fallback.asked, asking.told) == (kind, 0, [])
 
 
-async def test_an_answer_that_was_shown_in_part_is_not_begun_anew_by_another_model() -> None:
+async def test_partial_answer_is_not_restarted_by_a_fallback() -> None:
     fallback = Model("b/y")
     broken = FailedCall(ModelErrorKind.CONNECTION, "It broke off.", shown=True)
     with pytest.raises(ModelError, match="It broke off"):
@@ -100,7 +100,7 @@ async def test_an_answer_that_was_shown_in_part_is_not_begun_anew_by_another_mod
     assert fallback.asked == 0
 
 
-async def test_a_model_that_failed_rests_and_then_answers_again() -> None:
+async def test_failed_model_is_paused_and_used_again() -> None:
     chosen = Model("a/x", failing(ModelErrorKind.SERVER))
     asking = Asking(chosen, fallbacks=[Model("b/y")])
     assert [await asking.ask(), await asking.ask()] == ["b/y", "b/y"]
@@ -111,7 +111,7 @@ async def test_a_model_that_failed_rests_and_then_answers_again() -> None:
     assert asking.told[-1] == ""
 
 
-async def test_where_all_fail_all_that_was_said_is_told() -> None:
+async def test_all_errors_are_reported_if_every_model_fails() -> None:
     asking = Asking(
         Model("a/x", failing(ModelErrorKind.SERVER)), fallbacks=[Model("b/y", failing(ModelErrorKind.AUTHENTICATION))]
     )
@@ -124,7 +124,7 @@ async def test_where_all_fail_all_that_was_said_is_told() -> None:
     ("sees", "request_", "answers"),
     [(False, PICTURE, "v/v"), (None, PICTURE, "v/v"), (True, PICTURE, "a/x"), (False, TEXT, "a/x")],
 )
-async def test_the_vision_model_answers_while_a_picture_is_in_view_that_the_chosen_one_cannot_see(
+async def test_vision_model_answers_while_a_picture_is_visible(
     sees: bool | None, request_: LLMRequest, answers: str
 ) -> None:
     asking = Asking(Known(Model("a/x"), Capabilities(vision=sees)), vision=Model("v/v"))
@@ -132,7 +132,7 @@ async def test_the_vision_model_answers_while_a_picture_is_in_view_that_the_chos
     assert asking.told == (["a/x does not support images; v/v answers instead."] if answers == "v/v" else [])
 
 
-async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -> None:
+async def test_larger_model_answers_if_the_conversation_does_not_fit() -> None:
     asking = Asking(Known(Model("a/x"), Capabilities(1000)), large=Model("l/l"))
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3700}])) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 3900}])) == "l/l"
@@ -140,19 +140,19 @@ async def test_the_larger_model_answers_once_the_conversation_no_longer_fits() -
     assert await asking.ask() == "a/x", "it was condensed"
 
 
-async def test_how_long_a_conversation_is_is_learnt_from_the_provider() -> None:
+async def test_conversation_length_is_learned_from_the_provider() -> None:
     asking = Asking(Known(Model("a/x", tokens=900), Capabilities(1000)), large=Model("l/l"))
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 900}])) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "l/l"
 
 
-async def test_an_answer_to_a_picture_says_nothing_about_how_long_texts_are() -> None:
+async def test_answer_to_a_picture_does_not_change_the_length_estimate() -> None:
     asking = Asking(Known(Model("a/x", tokens=900), Capabilities(1000, vision=True)), large=Model("l/l"))
     assert await asking.ask(PICTURE) == "a/x"
     assert await asking.ask(LLMRequest([{"role": "user", "content": "x" * 1200}])) == "a/x"
 
 
-async def test_a_model_that_answers_while_it_rests_rests_no_longer() -> None:
+async def test_answer_of_a_paused_model_ends_its_pause() -> None:
     chosen = Known(Model("a/x", failing(ModelErrorKind.SERVER)), Capabilities(vision=False))
     vision, first = Model("v/v", failing(ModelErrorKind.SERVER)), Model("b/y", failing(ModelErrorKind.SERVER))
     second = Model("c/z", failing(ModelErrorKind.SERVER, 2))
@@ -164,7 +164,7 @@ async def test_a_model_that_answers_while_it_rests_rests_no_longer() -> None:
     assert chosen.model.asked == 1
 
 
-async def test_what_turns_out_not_to_fit_goes_to_the_larger_model_once() -> None:
+async def test_call_that_does_not_fit_goes_to_the_larger_model_once() -> None:
     chosen, large = Model("a/x", failing(ModelErrorKind.CONTEXT_WINDOW)), Model("l/l")
     asking = Asking(chosen, large=large)
     assert await asking.ask() == "l/l"
@@ -180,7 +180,7 @@ async def test_closing_closes_every_model() -> None:
     assert all(model.is_closed for model in models)
 
 
-def test_a_model_without_helpers_is_itself_and_a_helper_that_cannot_be_had_is_told() -> None:
+def test_model_without_helpers_is_returned_and_missing_helpers_are_reported() -> None:
     def make(name: str) -> LLM:
         if name == "b/none":
             raise ConfigurationError("b/none needs a key.")
@@ -195,7 +195,7 @@ def test_a_model_without_helpers_is_itself_and_a_helper_that_cannot_be_had_is_to
 
 
 @pytest.mark.parametrize(("vision", "reads"), [(True, True), (False, False), (None, False)])
-async def test_images_go_to_models_that_are_known_to_read_them(vision: bool | None, reads: bool) -> None:
+async def test_images_go_to_models_that_read_them(vision: bool | None, reads: bool) -> None:
     model = Known(Model("m"), Capabilities(vision=vision))
     assert await CallPipeline(model).reads_images() is reads
     other = Router(model, Helpers(vision=Model("seer")))

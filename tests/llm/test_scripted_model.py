@@ -1,4 +1,4 @@
-"""A scripted model plays its file, turn by turn, as the conversation stands."""
+"""A scripted model plays its file turn by turn, depending on the conversation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def play(llm: ScriptedLLM, asked: LLMRequest, cause: int = 7) -> tuple[LLM
     return response, "".join(frame.text for frame in frames if isinstance(frame, TokenDelta))
 
 
-async def test_a_turn_is_answered_whole_and_streamed(tmp_path: Path) -> None:
+async def test_turn_is_streamed_and_returned_completely(tmp_path: Path) -> None:
     script = """
 version: 1
 turns:
@@ -56,7 +56,7 @@ turns:
     )
 
 
-async def test_the_turn_follows_from_the_conversation_so_that_a_restart_goes_on(tmp_path: Path) -> None:
+async def test_turn_follows_from_the_conversation_and_survives_a_restart(tmp_path: Path) -> None:
     path = write(tmp_path, "version: 1\nturns: [{text: one}, {text: two}, {text: three}]")
     for answers, expected in enumerate(("one", "two", "three")):
         response, _ = await play(ScriptedLLM(path), request(answers))
@@ -64,20 +64,20 @@ async def test_the_turn_follows_from_the_conversation_so_that_a_restart_goes_on(
         assert response.cost == 0.0
 
 
-async def test_a_script_that_is_used_up_says_so(tmp_path: Path) -> None:
+async def test_finished_script_is_reported(tmp_path: Path) -> None:
     llm = ScriptedLLM(write(tmp_path, "version: 1\nturns: [{text: one}]"))
     with pytest.raises(ModelError, match=r"All 1 turns of .* have been played.*choose another model") as caught:
         await play(llm, request(1))
     assert caught.value.kind is ModelErrorKind.SCRIPT
 
 
-async def test_an_expectation_is_searched_for_in_the_last_observation(tmp_path: Path) -> None:
+async def test_expectation_is_matched_against_the_last_observation(tmp_path: Path) -> None:
     llm = ScriptedLLM(write(tmp_path, "version: 1\nturns: [{expect: 'exit code [01]', text: fine}]"))
     response, _ = await play(llm, request(seen="ls\nexit code 0]"))
     assert response.text == "fine"
 
 
-async def test_an_expectation_that_is_not_met_shows_both_sides(tmp_path: Path) -> None:
+async def test_failed_expectation_shows_both_texts(tmp_path: Path) -> None:
     llm = ScriptedLLM(write(tmp_path, "version: 1\nturns: [{expect: 'exit code 0', text: fine}]"))
     with pytest.raises(ModelError) as caught:
         await play(llm, request(seen="boom, exit code 2"))
@@ -86,7 +86,7 @@ async def test_an_expectation_that_is_not_met_shows_both_sides(tmp_path: Path) -
     assert "boom, exit code 2" in str(caught.value)
 
 
-async def test_the_workspace_is_put_in_everywhere(tmp_path: Path) -> None:
+async def test_workspace_placeholder_is_replaced_everywhere(tmp_path: Path) -> None:
     script = """
 version: 1
 turns:
@@ -115,9 +115,7 @@ turns:
         ("{disconnect_after_bytes: 0}", ModelErrorKind.CONNECTION, ""),
     ],
 )
-async def test_a_fault_fires_the_first_time_and_is_over_then(
-    tmp_path: Path, fault: str, kind: ModelErrorKind, streamed: str
-) -> None:
+async def test_fault_occurs_once(tmp_path: Path, fault: str, kind: ModelErrorKind, streamed: str) -> None:
     llm = ScriptedLLM(write(tmp_path, f"version: 1\nturns: [{{text: HelloWorld, fault: {fault}}}]"))
     frames: list[Frame] = []
     with pytest.raises(ModelError) as caught:
@@ -128,7 +126,7 @@ async def test_a_fault_fires_the_first_time_and_is_over_then(
     assert response.text == "HelloWorld"
 
 
-async def test_a_fault_in_the_answer_itself_is_answered(tmp_path: Path) -> None:
+async def test_fault_inside_an_answer_is_returned(tmp_path: Path) -> None:
     script = """
 version: 1
 turns:
@@ -173,13 +171,13 @@ async def test_cancelling_stops_a_slow_answer_at_once(tmp_path: Path) -> None:
         ("version: 1\nturns: [{text: \x00}]", r"not YAML"),
     ],
 )
-def test_a_bad_script_is_refused_with_the_place_and_what_to_do(tmp_path: Path, text: str, complaint: str) -> None:
+def test_invalid_script_is_refused_with_its_line_and_advice(tmp_path: Path, text: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint) as caught:
         load_script(write(tmp_path, text))
     assert "Correct it, or choose another model" in str(caught.value)
 
 
-def test_a_script_that_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_unreadable_script_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read: No such file"):
         load_script(tmp_path / "none.yaml")
     with pytest.raises(ConfigurationError, match="cannot be read: it is not a regular file"):

@@ -60,9 +60,7 @@ def text_of(frames: list[Frame], channel: str) -> str:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=ids)
-async def test_every_shape_of_an_answer_comes_back_the_same(
-    host: ModelHost, server: ProviderServer, shape: Shape
-) -> None:
+async def test_every_form_of_an_answer_round_trips(host: ModelHost, server: ProviderServer, shape: Shape) -> None:
     server.behave = sends(*shape.events)
     response, frames = await ask(model(host, server, shape))
     assert (response.text, response.reasoning) == (TEXT, "I should look.")
@@ -74,7 +72,7 @@ async def test_every_shape_of_an_answer_comes_back_the_same(
     assert KEYS[shape.variable] in server.seen()
 
 
-async def test_what_was_kept_of_a_prompt_is_counted(host: ModelHost, server: ProviderServer) -> None:
+async def test_cached_prompt_tokens_are_counted(host: ModelHost, server: ProviderServer) -> None:
     server.behave = sends(*ANTHROPIC.events)
     facts = ModelFacts(price_in=10.0, price_out=100.0, price_cache_read=1.0, price_cache_write=20.0, context_window=77)
     response, _ = await ask(model(host, server, ANTHROPIC, facts))
@@ -83,7 +81,7 @@ async def test_what_was_kept_of_a_prompt_is_counted(host: ModelHost, server: Pro
     assert response.cost == pytest.approx((60 * 10 + 30 * 1 + 10 * 20 + 20 * 100) / 1e6)
 
 
-async def test_prompts_are_marked_where_the_provider_asks_for_marks(host: ModelHost, server: ProviderServer) -> None:
+async def test_cache_marks_are_added_where_the_provider_needs_them(host: ModelHost, server: ProviderServer) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "execute_bash", "arguments": "{}"}}
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Be brief."},
@@ -104,7 +102,7 @@ async def test_prompts_are_marked_where_the_provider_asks_for_marks(host: ModelH
     assert ("cache_control" in plain, "cache_control" in openai) == (False, False)
 
 
-async def test_a_request_is_sent_as_it_is(host: ModelHost, server: ProviderServer) -> None:
+async def test_request_is_sent_unchanged(host: ModelHost, server: ProviderServer) -> None:
     seen = [{"type": "text", "text": "ä"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA=="}}]
     call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
     messages: list[dict[str, Any]] = [
@@ -118,14 +116,14 @@ async def test_a_request_is_sent_as_it_is(host: ModelHost, server: ProviderServe
     assert (exchange.body["messages"], exchange.body["tools"]) == (messages, [TOOL])
 
 
-async def test_settings_of_an_answer_reach_the_provider(host: ModelHost, server: ProviderServer) -> None:
+async def test_model_settings_reach_the_provider(host: ModelHost, server: ProviderServer) -> None:
     await ask(model(host, server, OPENAI, temperature=0.25, max_tokens=123))
     assert (server.exchanges[0].body["temperature"], server.exchanges[0].body["max_tokens"]) == (0.25, 123)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=ids)
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
-async def test_a_redirect_takes_no_key_to_another_host(
+async def test_redirect_does_not_send_the_key_to_another_host(
     host: ModelHost, server: ProviderServer, shape: Shape, status: int
 ) -> None:
     async with ProviderServer(sends(*shape.events)) as foreign:
@@ -138,7 +136,7 @@ async def test_a_redirect_takes_no_key_to_another_host(
 
 @pytest.mark.parametrize("shape", SHAPES, ids=ids)
 @pytest.mark.parametrize(("key_env", "sent"), [("", ()), ("MY_API_KEY", (OWN,))])
-async def test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named(
+async def test_custom_address_gets_only_the_named_key(
     host: ModelHost, server: ProviderServer, shape: Shape, key_env: str, sent: tuple[str, ...]
 ) -> None:
     server.behave = sends(*shape.events)
@@ -146,15 +144,13 @@ async def test_an_address_of_ones_own_gets_no_key_but_the_one_that_is_named(
     assert tuple(key for key in (*KEYS.values(), OWN) if key in server.seen()) == sent
 
 
-async def test_a_model_of_this_machine_is_not_taken_for_one_with_a_price(
-    host: ModelHost, server: ProviderServer
-) -> None:
+async def test_local_model_has_no_price(host: ModelHost, server: ProviderServer) -> None:
     named_alike = Shape("openai/gpt-4o", OPENAI.variable, OPENAI.events, OPENAI.finished)
     local, _ = await ask(model(host, server, named_alike, ModelFacts(key_env="")))
     assert (local.cost, local.usage.context_window) == (None, 0)
 
 
-async def test_an_answer_without_its_usage_has_no_cost(host: ModelHost, server: ProviderServer) -> None:
+async def test_answer_without_usage_has_no_cost(host: ModelHost, server: ProviderServer) -> None:
     server.behave = sends(*(event for event in OPENAI.events if b'"usage"' not in event))
     priced = Shape("openai/gpt-4o", OPENAI.variable, OPENAI.events, OPENAI.finished)
     response, _ = await ask(model(host, server, priced))
@@ -164,16 +160,16 @@ async def test_an_answer_without_its_usage_has_no_cost(host: ModelHost, server: 
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=ids)
-async def test_what_the_provider_counted_is_no_estimate(host: ModelHost, server: ProviderServer, shape: Shape) -> None:
+async def test_token_counts_of_the_provider_are_no_estimate(
+    host: ModelHost, server: ProviderServer, shape: Shape
+) -> None:
     server.behave = sends(*shape.events)
     response, _ = await ask(model(host, server, shape))
     assert not response.usage.is_estimated
     assert "is_estimated" not in response.usage.model_dump(), "so that a log says it only where it is so"
 
 
-async def test_what_is_known_of_a_model_comes_from_the_tables_and_the_settings(
-    host: ModelHost, server: ProviderServer
-) -> None:
+async def test_facts_of_a_model_come_from_tables_and_settings(host: ModelHost, server: ProviderServer) -> None:
     known = Shape("gemini/gemini-2.5-pro", GEMINI.variable, GEMINI.events, GEMINI.finished)
     capabilities = await model(host, server, known).capabilities()
     assert (capabilities.context_window or 0) > 100_000

@@ -24,7 +24,7 @@ from core.store.writer import Spent
         ("x" * 49 + " y", "x" * 49),
     ],
 )
-def test_the_first_line_of_a_message_is_its_title(message: str, title: str) -> None:
+def test_first_line_of_a_message_is_its_title(message: str, title: str) -> None:
     assert first_line(message) == title
 
 
@@ -49,7 +49,7 @@ def test_the_first_line_of_a_message_is_its_title(message: str, title: str) -> N
         ("", ""),
     ],
 )
-def test_an_answer_becomes_one_printable_line_cut_between_words_or_nothing(answer: str, title: str) -> None:
+def test_suggested_title_is_one_printable_line_cut_between_words(answer: str, title: str) -> None:
     assert clean_title(answer) == title
 
 
@@ -82,7 +82,7 @@ async def suggested(llm: Naming, message: str = "go") -> Suggestion:
     return await suggest_title(made, message)
 
 
-async def test_the_model_is_asked_once_with_the_start_of_the_message() -> None:
+async def test_model_is_called_once_with_the_start_of_the_message() -> None:
     llm = Naming(LLMResponse("1", "Named"))
     await suggested(llm, "x" * MESSAGE_CHARS + "y")
     (request,) = llm.asked
@@ -94,7 +94,7 @@ async def test_the_model_is_asked_once_with_the_start_of_the_message() -> None:
 
 
 @pytest.mark.parametrize(("cost", "known", "unpriced"), [(0.5, 0.5, 0), (None, 0.0, 1), (0.0, 0.0, 0)])
-async def test_what_the_answer_cost_is_told_with_it(cost: float | None, known: float, unpriced: int) -> None:
+async def test_suggestion_includes_its_cost(cost: float | None, known: float, unpriced: int) -> None:
     usage = TokenUsage(prompt_tokens=7, completion_tokens=2)
     suggestion = await suggested(Naming(LLMResponse("1", "Named", usage=usage, cost=cost)))
     seconds = suggestion.spent.seconds
@@ -102,13 +102,13 @@ async def test_what_the_answer_cost_is_told_with_it(cost: float | None, known: f
     assert 0 < seconds < 60
 
 
-async def test_a_model_that_fails_suggests_nothing_and_is_closed() -> None:
+async def test_failing_model_suggests_nothing_and_is_closed() -> None:
     llm = Naming(StoreError("down"))
     assert await suggested(llm) == Suggestion()
     assert llm.is_closed
 
 
-async def test_a_model_that_is_too_slow_or_cannot_be_had_suggests_nothing() -> None:
+async def test_slow_or_missing_model_suggests_nothing() -> None:
     assert await suggested(Naming(TimeoutError())) == Suggestion()
 
     async def none() -> LLM:

@@ -40,9 +40,9 @@ ONLY_PARSED: Mapping[str, str] = {
     r"^make ": "sets everything up, or takes minutes; CI runs these",
     r"^\.venv/bin/python -m (pytest|tests\.)": "runs other tests",
 }
-"""What is parsed and not run: a pattern of the command, and why."""
+"""Commands that are parsed but not run: a pattern of the command, and the reason."""
 TURNS: Sequence[Mapping[str, object]] = ({"text": "I count.", "tool_calls": [bash("wc -l < greeting.txt")]}, FINISH)
-"""What the model answers to any task."""
+"""The answer of the model to every task."""
 TASKS = 5
 """Tasks that one conversation of a page has at most."""
 TOKEN = "ghp-not-a-real-token"
@@ -51,7 +51,7 @@ Words = list[str]
 
 
 def why_only_parsed(command: Command) -> str:
-    """Why a command is not run; empty for one that is."""
+    """The reason why a command is not run; empty if it is."""
     return next((why for pattern, why in ONLY_PARSED.items() if re.search(pattern, command.text)), "")
 
 
@@ -175,7 +175,7 @@ class Desk:
         self.conversation = done.conversation
 
     def text(self, command: Command) -> str:
-        """The command with the id of the conversation that is there."""
+        """The command with the id of an existing conversation."""
         return re.sub(r"\bID\b", self.conversation, command.text)
 
     def run(self, command: Command) -> None:

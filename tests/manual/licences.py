@@ -83,7 +83,7 @@ def packages() -> set[str]:
 
 
 def _needs(name: str, extras: frozenset[str]) -> Iterator[tuple[str, frozenset[str]]]:
-    """What a package needs somewhere, with the extras that are wanted of it."""
+    """The packages that a package requires on any platform, given its requested extras."""
     found = installed(name)
     for line in (found.requires if found is not None else None) or ():
         requirement = Requirement(line)

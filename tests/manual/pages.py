@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 README, DOCS = ROOT / "README.md", ROOT / "docs"
 AGENTS = ROOT / "AGENTS.md"
 REFERENCE = frozenset({"campaign.md", "escapes.md", "threats.md", "verdicts.md", "vocabulary.md"})
-"""Pages in docs/ that are generated as a whole: they list what the tests do, and show nobody a command to type."""
+"""Pages in docs/ that are generated as a whole: they list tests, and contain no commands to type."""
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
@@ -91,7 +91,7 @@ def prose(page: Path) -> str:
 
 
 def inline_codes(page: Path) -> list[str]:
-    """What stands between backticks in the prose."""
+    """The text between backticks in the prose."""
     return INLINE.findall(prose(page))
 
 

@@ -74,7 +74,7 @@ def _section(title: str, body: Schema, schema: Schema) -> str:
 
 
 def _value(field: Schema, schema: Schema) -> str:
-    """What may be written."""
+    """The allowed values."""
     if "anyOf" in field:
         kinds = [_resolved(kind, schema) for kind in field["anyOf"] if kind.get("type") != "null"]
         return " or ".join(dict.fromkeys(_value(kind, schema) for kind in kinds))

@@ -25,7 +25,7 @@ RUN = {page.name for page in pages() if any(not why_only_parsed(command) for com
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=str)
-def test_a_command_has_a_program_a_verb_and_options_that_exist(command: Command) -> None:
+def test_command_has_a_program_verb_and_options_that_exist(command: Command) -> None:
     found = list(simple_commands(command.text))
     assert found
     for words in found:
@@ -36,7 +36,7 @@ def test_a_command_has_a_program_a_verb_and_options_that_exist(command: Command)
     "wrong",
     ["handloom wash", "handloom run x --wish", "make tea", "python -m tests.nothing", "python -m tests.bench --loud"],
 )
-def test_a_command_that_does_not_exist_is_noticed(wrong: str) -> None:
+def test_command_that_does_not_exist_is_noticed(wrong: str) -> None:
     with pytest.raises(AssertionError):
         check(wrong.split())
 
@@ -64,7 +64,7 @@ def test_every_reason_not_to_run_a_command_is_needed() -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", sorted(RUN))
-def test_the_commands_of_a_page_run(name: str, tmp_path: Path) -> None:
+def test_commands_of_a_page_run(name: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     for command in COMMANDS:
         if command.page == name and not why_only_parsed(command):
@@ -73,7 +73,7 @@ def test_the_commands_of_a_page_run(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.tmux
 @pytest.mark.parametrize("text", sorted({command.text for command in COMMANDS if opens_the_workspace(command)}))
-def test_a_command_opens_the_workspace_and_ctrl_q_closes_it(text: str, tmp_path: Path) -> None:
+def test_command_opens_the_workspace_and_ctrl_q_closes_it(text: str, tmp_path: Path) -> None:
     desk = Desk(tmp_path)
     terminal = Terminal(desk.handloom, 160, 48)
     try:

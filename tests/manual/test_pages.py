@@ -1,4 +1,4 @@
-"""What the README and the manual say beside commands is right: settings, shortcuts, examples of files, links."""
+"""Everything else in the README and the manual is correct: settings, shortcuts, example files, links."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LANGUAGES = frozenset({"sh", "toml", "json", "markdown", "text"})
 SITE = ROOT / ".ci" / "mkdocs.yml"
 LEADER = re.compile(r"ctrl\+x (\S)")
 OTHER_SLASHES = frozenset({"/name", "/review", "/port", "/continue", "/exit", "/tmp", "/workspace"})
-"""Examples of users' own slash commands, one that only editors offer, and folders."""
+"""Slash commands of example users, one that only editors offer, and folders."""
 
 
 def _configuration(text: str, folder: Path) -> None:
@@ -72,14 +72,14 @@ FILES: Mapping[str, Callable[[str, Path], None]] = {
 """The files that TOML examples are, by the comment in their first line, and what reads them."""
 
 
-def test_a_block_has_a_language_that_is_checked() -> None:
+def test_block_has_a_language_that_is_checked() -> None:
     assert not [block.place for block in BLOCKS if block.language not in LANGUAGES]
 
 
 @pytest.mark.parametrize(
     "block", [block for block in BLOCKS if block.language == "toml"], ids=lambda block: block.place
 )
-def test_an_example_of_a_toml_file_is_valid(block: Block, tmp_path: Path) -> None:
+def test_toml_example_is_valid(block: Block, tmp_path: Path) -> None:
     first = block.text.partition("\n")[0]
     assert first.removeprefix("# ") in FILES, f"{block.place}: the first line names no file"
     FILES[first.removeprefix("# ")](block.text, tmp_path)
@@ -88,11 +88,11 @@ def test_an_example_of_a_toml_file_is_valid(block: Block, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     "block", [block for block in BLOCKS if block.language == "json"], ids=lambda block: block.place
 )
-def test_an_example_of_a_json_file_is_valid(block: Block) -> None:
+def test_json_example_is_valid(block: Block) -> None:
     assert json.loads(block.text)
 
 
-def test_the_example_of_an_agent_loads(tmp_path: Path) -> None:
+def test_agent_example_loads(tmp_path: Path) -> None:
     (text,) = (block.text for block in BLOCKS if block.language == "markdown" and "\ntools: " in block.text)
     (tmp_path / "reviewer.md").write_text(text)
     found, problems = read_folder(tmp_path)
@@ -101,7 +101,7 @@ def test_the_example_of_an_agent_loads(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_setting_that_is_named_exists(page: Path) -> None:
+def test_named_setting_exists(page: Path) -> None:
     known = settings_table.names()
     sections = {name for name in known if any(other.startswith(f"{name}.") for other in known if name)}
     for code in inline_codes(page):
@@ -114,7 +114,7 @@ def test_a_setting_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_shortcut_that_is_named_exists(page: Path) -> None:
+def test_named_shortcut_exists(page: Path) -> None:
     keys = {key for command in COMMANDS for key in all_keys(command)}
     for code in inline_codes(page):
         for second in LEADER.findall(code):
@@ -124,7 +124,7 @@ def test_a_shortcut_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_slash_command_that_is_named_exists(page: Path) -> None:
+def test_named_slash_command_exists(page: Path) -> None:
     for code in inline_codes(page):
         name = re.fullmatch(r"(/[a-z]+)( [^/]*)?", code)
         if name and name[1] not in OTHER_SLASHES and page.name != "action-server.md":
@@ -132,7 +132,7 @@ def test_a_slash_command_that_is_named_exists(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_verb_or_an_option_that_is_named_exists(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_verb_or_option_exists(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for code in inline_codes(page):
         if not code.startswith("handloom "):
             continue
@@ -146,13 +146,13 @@ def test_a_verb_or_an_option_that_is_named_exists(page: Path, capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_a_file_that_is_named_exists(page: Path) -> None:
+def test_named_file_exists(page: Path) -> None:
     for path in paths_named(page):
         assert (ROOT / path).exists(), f"there is no {path}"
 
 
 def paths_named(page: Path) -> list[str]:
-    """The files and folders of the repository in the prose; below a heading that is a package, those of its table."""
+    """Files and folders of the repository named in the prose; below a package's heading, those of its table."""
     found = []
     for section in re.split(r"^## ", prose(page), flags=re.MULTILINE):
         package = section.partition("\n")[0]
@@ -166,7 +166,7 @@ def paths_named(page: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [*pages(), *(DOCS / name for name in sorted(REFERENCE))], ids=lambda page: page.name)
-def test_a_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
+def test_link_leads_to_an_existing_file_and_heading(page: Path) -> None:
     for target in links(page):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
@@ -174,7 +174,7 @@ def test_a_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
         assert not anchor or anchor in anchors(file), f"{page.name} links to {target}, which has no such heading"
 
 
-def test_the_site_has_every_page_once_and_calls_no_other_host() -> None:
+def test_site_has_every_page_once_and_loads_nothing_from_other_hosts() -> None:
     site = yaml.safe_load(SITE.read_text("utf-8"))
     listed = [page for entry in site["nav"] for value in entry.values() for page in _pages_in(value)]
     assert sorted(listed) == sorted(page.name for page in DOCS.glob("*.md"))
@@ -189,26 +189,26 @@ def _pages_in(entry: object) -> list[str]:
     return [page for below in entry for page in below.values()]
 
 
-def test_the_manual_has_the_pages_that_are_generated() -> None:
+def test_manual_has_the_generated_pages() -> None:
     assert all(page.is_file() for page in TABLES)
     assert all((DOCS / name).is_file() for name in REFERENCE)
 
 
-def test_the_formats_of_exports_are_those_of_the_program() -> None:
+def test_export_formats_match_those_of_the_program() -> None:
     table = (ROOT / "docs" / "sessions.md").read_text().partition("| format | content |")[2].partition("\n\n")[0]
     assert re.findall(r"^\| `([a-z-]+)` \|", table, re.MULTILINE) == list(FORMATS)
 
 
-def test_the_readme_is_short() -> None:
+def test_readme_is_short() -> None:
     assert len(README.read_text("utf-8").splitlines()) <= 150
 
 
-def test_the_changelog_has_the_version_of_the_package() -> None:
+def test_changelog_has_the_version_of_the_package() -> None:
     version = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     assert f"\n## [{version}]" in (DOCS / "changelog.md").read_text("utf-8")
 
 
-def test_the_instructions_for_agents_name_targets_of_make() -> None:
+def test_agents_md_names_existing_make_targets() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
     for target in re.findall(r"`make ([a-z-]+)", AGENTS.read_text("utf-8")):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
@@ -220,10 +220,10 @@ def test_anchors_are_those_of_mkdocs() -> None:
 
 
 HOOKS = runpy.run_path(str(ROOT / ".ci" / "mkdocs_hooks.py"))
-"""What mkdocs loads; no module of ours."""
+"""The hooks that mkdocs loads; the file is not an importable module."""
 
 
-def test_links_to_code_are_texts_on_the_site() -> None:
+def test_links_to_code_become_text_on_the_site() -> None:
     made = HOOKS["on_page_markdown"]("[a test](../tests/x.py) and [a page](models.md)", page=None)
     assert made == "a test and [a page](models.md)"
 
@@ -231,7 +231,7 @@ def test_links_to_code_are_texts_on_the_site() -> None:
 @pytest.mark.parametrize(
     "html", ['<script src="https://elsewhere.example/x.js">', "<link rel=x href=//elsewhere.example/x.css>"]
 )
-def test_a_site_that_loads_from_another_host_is_not_built(html: str, tmp_path: Path) -> None:
+def test_site_that_loads_from_another_host_is_not_built(html: str, tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text('<a href="https://elsewhere.example/">a link</a><img src="demo.png">')
     HOOKS["on_post_build"](config={"site_dir": str(tmp_path)})
     (tmp_path / "page.html").write_text(html)

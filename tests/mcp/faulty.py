@@ -19,7 +19,7 @@ CACHED = {"ttlMs": 0, "cacheScope": "private"}
 OK = "ok"
 """The tool answers."""
 ERROR = "error"
-"""Whoever calls it gets an error."""
+"""Calling it returns an error."""
 MODES = {
     **dict.fromkeys(("fine", "banner", "binary", "blank_lines", "nul_lines", "json_numbers", "json_arrays"), OK),
     **dict.fromkeys(("bad_utf8", "deep_json", "unparsable", "half_object", "unknown_notices", "log_flood"), OK),

@@ -1,4 +1,4 @@
-"""A server that is killed while an agent waits for it: found by its name, and timed until the agent is told."""
+"""Kills a server while an agent waits for it, and measures the time until the agent gets the error."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from core.mcp.supervisor import ServerState
 from core.session.agent_session import AgentSession
 
 TOLD_S = 5.0
-"""Within which an agent is told that a server is gone."""
+"""Time limit until an agent is told that a server is gone."""
 WAIT_S = 60.0
 
 
 async def killed_at_work(session: AgentSession, name: str, pid: int) -> float:
-    """Kill a server once the agent waits for a call of `name`; the seconds until the agent was told."""
+    """Kill a server while the agent waits for a call of `name`. Returns the seconds until the agent got the error."""
     async with asyncio.timeout(WAIT_S):
         while (waiting := await _waiting(session, name)) is None:
             await session.changed()

@@ -1,4 +1,4 @@
-"""A supervisor over servers that a test names, and what is asked of it."""
+"""A supervisor of the servers that a test names, with helpers for tests."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def answers(events: Sequence[Envelope]) -> dict[str, list[Any]]:
     }
 
 
-async def test_an_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -> None:
+async def test_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -> None:
     turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__add", a=1, b=2), bash("echo in the sandbox"), call("s__fail")]},
         {"tool_calls": [call("s__picture")], "expect": "Error executing tool fail"},
@@ -95,7 +95,7 @@ async def test_an_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path
     assert event_to_dict(added)["extras"] == {"name": "s__add", "arguments": {"a": 1, "b": 2}}, "as V0 has it"
 
 
-async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) -> None:
+async def test_call_waits_for_approval_like_a_command(tmp_path: Path) -> None:
     turns = [{"tool_calls": [call("s__echo")]}, FINISH]
     async with conversation(tmp_path, turns, settings({"s": faulty("fine")}, "risky")) as (_, session):
         await session.send("go")
@@ -112,7 +112,7 @@ async def test_a_call_waits_for_the_users_yes_as_a_command_does(tmp_path: Path) 
     assert [observation.content for observation in told] == ["said again"]
 
 
-async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_path: Path) -> None:
+async def test_server_killed_during_a_call_is_reported_and_restarted(tmp_path: Path) -> None:
     turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__die")]},
         {"tool_calls": [call("other__echo")], "expect": "The MCP server s failed. It ended with status 3"},
@@ -139,7 +139,7 @@ async def test_a_server_that_is_killed_in_the_middle_is_told_and_comes_back(tmp_
     assert told[-2:] == ["MCP server s: is back", ""], "and the notice goes"
 
 
-async def test_a_server_that_is_killed_while_the_agent_waits_is_told_and_used_again(tmp_path: Path) -> None:
+async def test_server_killed_while_the_agent_waits_is_reported_and_restarted(tmp_path: Path) -> None:
     turns: list[dict[str, Any]] = [
         {"tool_calls": [call("s__add", a=1, b=2)]},
         {"tool_calls": [call("s__linger")], "expect": "^3"},
@@ -160,7 +160,7 @@ async def test_a_server_that_is_killed_while_the_agent_waits_is_told_and_used_ag
     assert [len(observations) for observations in answers(events).values()] == [1, 1, 1, 1]
 
 
-async def test_an_interrupt_ends_a_call_at_once(tmp_path: Path) -> None:
+async def test_interrupt_ends_a_call_at_once(tmp_path: Path) -> None:
     async with conversation(tmp_path, [{"tool_calls": [call("s__echo")]}], settings({"s": faulty("hang_at_call")})) as (
         _,
         session,
@@ -176,7 +176,7 @@ async def test_an_interrupt_ends_a_call_at_once(tmp_path: Path) -> None:
     assert [observation.error_id for observation in told] == ["AGENT_ERROR$INTERRUPTED"]
 
 
-async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Path) -> None:
+async def test_conversation_reports_a_project_that_needs_consent(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     entry = {"command": sys.executable, "args": faulty("fine")["args"]}
     (tmp_path / "workspace" / FILE).write_text(json.dumps({"mcpServers": {"p": entry}}))
@@ -193,7 +193,7 @@ async def test_a_conversation_tells_of_a_project_that_wants_consent(tmp_path: Pa
         assert server.state is ServerState.CONSENT
 
 
-async def test_the_key_of_a_server_is_redacted_whatever_its_variable_is_called(tmp_path: Path) -> None:
+async def test_key_of_a_server_is_redacted_under_any_variable_name(tmp_path: Path) -> None:
     key, script = "canary-0123456789-value", write_script(tmp_path, [FINISH])
     chosen = settings({"s": {"url": "https://tickets.example/mcp", "key_env": "ODDLY_NAMED", "enabled": False}})
     environ = {"ODDLY_NAMED": key}
@@ -204,7 +204,7 @@ async def test_the_key_of_a_server_is_redacted_whatever_its_variable_is_called(t
     assert key not in str(said.event)
 
 
-async def test_without_any_server_nothing_is_started(tmp_path: Path) -> None:
+async def test_nothing_is_started_without_servers(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH], settings({})) as (manager, session):
         await work(session)
         assert manager.mcp._host.pid is None

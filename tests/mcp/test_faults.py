@@ -1,4 +1,4 @@
-"""Servers with every kind of trouble: nobody but who asks them notices, and who does gets an answer in time."""
+"""Faulty servers affect only their callers, who get an answer in time."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def it(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Supervis
         yield made
 
 
-async def test_there_are_forty_kinds_of_trouble() -> None:
+async def test_there_are_forty_faults() -> None:
     assert len(MODES) - 1 >= 40
 
 
 @pytest.mark.parametrize("mode", sorted(MODES))
-async def test_other_tools_work_and_an_error_comes_in_time(it: Supervised, mode: str) -> None:
+async def test_other_tools_work_and_the_error_is_returned_in_time(it: Supervised, mode: str) -> None:
     pid = it.supervisor._host.pid
     await it.set({"fine": faulty("fine"), "bad": NO_PROGRAM.get(mode) or faulty(mode, start_s=3.0)})
 
@@ -58,15 +58,15 @@ async def test_other_tools_work_and_an_error_comes_in_time(it: Supervised, mode:
     assert it.supervisor._host.pid == pid, "the host died of it"
 
 
-async def test_a_flood_of_changes_is_listed_once_a_second(it: Supervised) -> None:
-    """The listing is slow to come, never the tools of others: both are asked while the flood is read."""
+async def test_flood_of_tool_changes_is_listed_once_a_second(it: Supervised) -> None:
+    """Only listing is delayed, never calls of other tools: both are requested during the flood."""
     await it.set({"fine": faulty("fine"), "bad": faulty("list_changed_flood")})
     assert it.server("bad").state is ServerState.READY
     for _ in range(20):
         assert isinstance(await it.call("fine__echo"), MCPObservation)
 
 
-async def test_what_a_server_started_ends_with_it(it: Supervised) -> None:
+async def test_child_processes_end_with_their_server(it: Supervised) -> None:
     await it.set({"fine": faulty("fine")})
     others = lingering()
     await it.set({"fine": faulty("fine"), "bad": faulty("lingering_child")})

@@ -1,4 +1,4 @@
-"""A server that a workspace names runs in the sandbox, so what the agent writes beside its script stays inside."""
+"""A server named by a workspace runs in the sandbox, so files that the agent writes beside its script cannot escape."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def workspace(tmp_path: Path) -> Path:
 SERVER = {"command": sys.executable, "args": ["tools/server.py", "stdio"]}
 
 
-async def test_what_lies_beside_its_script_changes_nothing_outside(tmp_path: Path, workspace: Path) -> None:
+async def test_modules_beside_the_script_have_no_effect_outside(tmp_path: Path, workspace: Path) -> None:
     async with of_project(tmp_path, SERVER, isolation="bubblewrap") as it:
         assert it.server("s").state is ServerState.READY, it.told
         assert await it.names()
@@ -87,13 +87,13 @@ async def test_what_lies_beside_its_script_changes_nothing_outside(tmp_path: Pat
     assert not (tmp_path / "fired").exists(), "and not on this machine"
 
 
-async def test_without_isolation_it_runs_on_this_machine_as_before(tmp_path: Path, workspace: Path) -> None:
+async def test_server_runs_on_the_host_without_isolation(tmp_path: Path, workspace: Path) -> None:
     async with of_project(tmp_path, SERVER, isolation="none") as it:
         assert it.server("s").state is ServerState.READY, it.told
     assert (tmp_path / "fired").exists()
 
 
-async def test_it_ends_with_its_supervisor_and_leaves_nothing(tmp_path: Path, workspace: Path) -> None:
+async def test_isolated_server_ends_with_its_supervisor(tmp_path: Path, workspace: Path) -> None:
     subprocess.run(["git", "init", "--quiet", workspace], check=True)
     async with of_project(tmp_path, SERVER, isolation="bubblewrap") as it:
         assert it.server("s").state is ServerState.READY, it.told
@@ -109,7 +109,7 @@ def processes_of(workspace: Path) -> list[str]:
     return [line for line in listing.splitlines() if str(workspace) in line]
 
 
-async def test_it_reaches_no_host_that_is_not_allowed(tmp_path: Path, workspace: Path) -> None:
+async def test_only_allowed_hosts_are_reached(tmp_path: Path, workspace: Path) -> None:
     (workspace / "tools" / "colorsys.py").write_text(
         "import os, pathlib, socket\n"
         "seen = [name for name in os.listdir('/proc') if name.isdigit()]\n"
@@ -122,7 +122,7 @@ async def test_it_reaches_no_host_that_is_not_allowed(tmp_path: Path, workspace:
     assert has_proxy == "True"
 
 
-async def test_what_rules_deny_is_out_of_its_reach(tmp_path: Path, workspace: Path) -> None:
+async def test_denied_paths_are_unreachable(tmp_path: Path, workspace: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / "policy.toml").write_text('deny = ["read(secret.txt)", "write(fixed.txt)", "net(*)"]')
     for name in ("secret.txt", "fixed.txt"):
@@ -141,9 +141,7 @@ async def test_what_rules_deny_is_out_of_its_reach(tmp_path: Path, workspace: Pa
     assert "403 example.org is denied by the rule policy.toml:1 deny net(*)" in host
 
 
-async def test_where_it_cannot_be_isolated_although_that_is_wanted_it_is_not_started(
-    tmp_path: Path, workspace: Path
-) -> None:
+async def test_server_is_not_started_if_required_isolation_fails(tmp_path: Path, workspace: Path) -> None:
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": SERVER}}))
 
     def refused(folder: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""What a user may write of servers, and what is refused by name before anything is started."""
+"""Valid server settings, and invalid ones that are refused by name before anything is started."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ enabled = false
 """
 
 
-def test_a_users_servers_are_read_from_the_file(tmp_path: Path) -> None:
+def test_servers_of_the_user_are_read_from_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
     settings = load(tmp_path, {}).mcp
     assert settings.project_servers == "never"
@@ -63,18 +63,18 @@ def test_a_users_servers_are_read_from_the_file(tmp_path: Path) -> None:
         ("a" * 33, {"command": "x"}, "at most 32"),
     ],
 )
-def test_what_cannot_be_is_refused(name: str, server: dict[str, Any], why: str) -> None:
+def test_invalid_server_is_refused(name: str, server: dict[str, Any], why: str) -> None:
     with pytest.raises(ValueError, match=why):
         MCPSettings.model_validate({"servers": {name: server}})
 
 
-def test_the_file_and_the_field_are_named(tmp_path: Path) -> None:
+def test_error_names_file_and_field(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text('[mcp.servers.a]\ncommand = "x"\nargs = 5\n')
     with pytest.raises(ConfigurationError, match=r"mcp\.servers\.a\.args"):
         load(tmp_path, {})
 
 
-def test_the_screen_of_settings_leaves_the_tables_to_the_file(tmp_path: Path) -> None:
+def test_settings_screen_does_not_edit_server_tables(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
     book = EditableSettings(tmp_path, {}, {})
     _, listed = book.change("mcp.project_servers", "ask")

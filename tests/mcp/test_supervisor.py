@@ -40,7 +40,7 @@ for line in sys.stdin:
             "tools/call": {"content": [{"type": "text", "text": "called"}]}}.get(order["method"], {})
     print(json.dumps({"jsonrpc": "2.0", "id": order["id"], "result": said}), flush=True)
 """
-"""A server whose tools stand in a file."""
+"""A server whose tools are read from a file."""
 
 
 @contextmanager
@@ -64,7 +64,7 @@ def listening(transport: str) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "sse", "streamable-http"])
-async def test_a_server_of_the_sdk_is_used_over_each_transport(transport: str, tmp_path: Path) -> None:
+async def test_sdk_server_works_over_each_transport(transport: str, tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     with listening(transport) if transport != "stdio" else no_port() as port:
         path = "sse" if transport == "sse" else "mcp"
@@ -97,7 +97,7 @@ def no_port() -> Iterator[int]:
     yield 0
 
 
-async def test_a_cancelled_call_returns_at_once_and_the_server_hears_of_it(tmp_path: Path) -> None:
+async def test_cancelled_call_returns_at_once_and_the_server_is_notified(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     async with supervised(tmp_path, {"s": good(env=["MARK"])}, {"MARK": str(mark)}) as it:
         call = asyncio.create_task(it.call("s__linger"))
@@ -116,7 +116,7 @@ async def written(mark: Path, text: str) -> None:
             await asyncio.sleep(0.02)
 
 
-async def test_a_server_gets_the_variables_that_are_named_and_no_other_secret(tmp_path: Path) -> None:
+async def test_server_gets_only_the_named_variables(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": good(env=["WANTED"])}, {"WANTED": "x", "OTHER_API_KEY": KEY}) as it:
         names = (await it.call("s__environment")).content.split()
         assert "WANTED" in names
@@ -134,7 +134,7 @@ async def test_calls_share_one_process(tmp_path: Path) -> None:
         assert mark.read_text() == pid, "it was started once"
 
 
-async def test_a_slow_server_delays_the_first_answer_by_a_small_bound_and_no_other(tmp_path: Path) -> None:
+async def test_slow_server_delays_only_the_first_answer_a_little(tmp_path: Path) -> None:
     async with supervised(tmp_path) as it:
         await it.set({"fine": faulty("fine")})
         it.settings = it.settings.model_validate(
@@ -147,7 +147,7 @@ async def test_a_slow_server_delays_the_first_answer_by_a_small_bound_and_no_oth
             assert await it.names() == ["fine__echo"]
 
 
-async def test_one_that_is_killed_comes_back_and_that_is_told(tmp_path: Path) -> None:
+async def test_killed_server_is_restarted_and_reported(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": faulty("fine"), "other": faulty("fine")}) as it:
         (pid,) = [
             int(path.parent.name)
@@ -165,7 +165,7 @@ def parent_of(process: Path) -> int:
     return int((process / "stat").read_text().rpartition(")")[2].split()[1])
 
 
-async def test_a_call_while_a_server_comes_back_waits_for_it(tmp_path: Path) -> None:
+async def test_call_during_a_restart_waits(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": faulty("crash_at_call")}) as it:
         assert isinstance(await it.call("s__echo"), ErrorObservation)
         await it.until_state("s", ServerState.FAILED)
@@ -173,7 +173,7 @@ async def test_a_call_while_a_server_comes_back_waits_for_it(tmp_path: Path) -> 
         assert "status 9" in second.content
 
 
-async def test_the_host_is_started_again_with_all_servers(tmp_path: Path) -> None:
+async def test_restarted_host_restarts_all_servers(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": faulty("fine")}) as it:
         pid = it.supervisor._host.pid
         assert pid is not None
@@ -184,7 +184,7 @@ async def test_the_host_is_started_again_with_all_servers(tmp_path: Path) -> Non
         assert it.supervisor._host.pid != pid
 
 
-async def test_a_host_that_hangs_is_ended_and_its_servers_come_back(tmp_path: Path) -> None:
+async def test_hanging_host_is_replaced_with_its_servers(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": faulty("fine")}) as it:
         pid = it.supervisor._host.pid
         assert pid is not None
@@ -195,7 +195,7 @@ async def test_a_host_that_hangs_is_ended_and_its_servers_come_back(tmp_path: Pa
         assert isinstance(await it.call("s__echo"), MCPObservation)
 
 
-async def test_a_model_is_told_of_no_more_tools_than_it_takes(tmp_path: Path) -> None:
+async def test_number_of_tools_is_limited_for_the_model(tmp_path: Path) -> None:
     told: list[Status] = []
     async with supervised(tmp_path, {"s": faulty("many_tools", start_s=30)}) as it:
         it.box.watch(told.append)
@@ -207,9 +207,7 @@ async def test_a_model_is_told_of_no_more_tools_than_it_takes(tmp_path: Path) ->
         assert "too many tools" in it.server("s").left_out[0]
 
 
-async def test_one_that_fails_again_and_again_waits_for_the_user(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_repeatedly_failing_server_waits_for_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.mcp.supervisor.BACK_OFF_S", (0.01, 0.01))
     async with supervised(tmp_path, {"s": faulty("crash_at_start")}) as it:
         await it.until(lambda: any("not retried" in text for text in it.told))
@@ -228,7 +226,7 @@ def changing(folder: Path, tools: dict[str, str]) -> dict[str, object]:
     return {"command": sys.executable, "args": ["-I", "-S", "-c", CHANGING], "env": ["ABOUT"]}
 
 
-async def test_a_tool_that_changed_is_blocked_until_it_is_approved(tmp_path: Path) -> None:
+async def test_changed_tool_is_blocked_until_approval(tmp_path: Path) -> None:
     settings = changing(tmp_path, {"one": "Read.", "two": "Write."})
     about = {"ABOUT": str(tmp_path / "about.json")}
     async with supervised(tmp_path, {"s": settings}, about) as it:
@@ -250,7 +248,7 @@ async def test_a_tool_that_changed_is_blocked_until_it_is_approved(tmp_path: Pat
         assert len(await it.names()) == 3
 
 
-async def test_a_change_while_it_runs_is_blocked_as_well(tmp_path: Path) -> None:
+async def test_tool_changed_while_running_is_blocked(tmp_path: Path) -> None:
     """The call that was on its way when the tool changed is refused, too: its hash is looked at last of all."""
     settings, about = changing(tmp_path, {"one": "Read."}), {"ABOUT": str(tmp_path / "about.json")}
     async with supervised(tmp_path, {"s": settings}, about) as it:
@@ -260,7 +258,7 @@ async def test_a_change_while_it_runs_is_blocked_as_well(tmp_path: Path) -> None
         assert "blocked until the user approves" in refused.content
 
 
-async def test_what_was_approved_cannot_be_read_and_says_so(tmp_path: Path) -> None:
+async def test_unreadable_approvals_are_reported(tmp_path: Path) -> None:
     (tmp_path / "home").mkdir()
     (tmp_path / "home" / NAME).write_text("{")
     async with supervised(tmp_path, {"s": faulty("fine")}) as it:
@@ -278,7 +276,7 @@ def project(it_or_folder: Supervised | Path, **entry: object) -> None:
     (folder / FILE).write_text(json.dumps({"mcpServers": {"p": entry}}))
 
 
-async def test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it(tmp_path: Path) -> None:
+async def test_project_server_starts_only_after_complete_consent(tmp_path: Path) -> None:
     ran, workspace = tmp_path / "ran", tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "run.sh").write_text(
@@ -303,7 +301,7 @@ async def test_nothing_of_a_project_runs_before_the_user_said_yes_to_all_of_it(t
 
 
 @pytest.mark.parametrize("change", ["command", "argument", "variable", "file"])
-async def test_another_command_asks_again(change: str, tmp_path: Path) -> None:
+async def test_changed_command_asks_again(change: str, tmp_path: Path) -> None:
     workspace = tmp_path / "workspace"
     script, python = Path(faulty("fine")["args"][2]), sys.executable
     workspace.mkdir()
@@ -327,8 +325,8 @@ async def test_another_command_asks_again(change: str, tmp_path: Path) -> None:
         assert isinstance(await it.call("p__echo"), ErrorObservation)
 
 
-async def test_a_script_that_was_changed_is_not_what_comes_back(tmp_path: Path) -> None:
-    """An agent may write the script in its sandbox, and have the server end: what it wrote must not run outside."""
+async def test_changed_script_is_not_restarted(tmp_path: Path) -> None:
+    """An agent may change the script in its sandbox and end the server; the changed script must not run outside."""
     workspace, ran = tmp_path / "workspace", tmp_path / "ran"
     workspace.mkdir()
     (workspace / "own.py").write_text(Path(faulty("fine")["args"][2]).read_text())
@@ -342,14 +340,14 @@ async def test_a_script_that_was_changed_is_not_what_comes_back(tmp_path: Path) 
     assert not ran.exists()
 
 
-async def test_a_project_cannot_take_the_name_of_a_users_server(tmp_path: Path) -> None:
+async def test_project_cannot_use_the_name_of_a_user_server(tmp_path: Path) -> None:
     project(tmp_path / "workspace", command="anything")
     async with supervised(tmp_path, {"p": faulty("fine")}) as it:
         assert [server.spec.folder for server in it.supervisor.at(it.workspace)] == [""]
         assert it.supervisor.problems[it.workspace] == ["p: one of your own servers has this name"]
 
 
-async def test_another_workspace_knows_nothing_of_it(tmp_path: Path) -> None:
+async def test_consent_does_not_apply_to_another_workspace(tmp_path: Path) -> None:
     project(tmp_path / "workspace", command=sys.executable, args=["-I", "-S", faulty("fine")["args"][2], "fine"])
     async with supervised(tmp_path, {"mine": faulty("fine")}) as it:
         elsewhere = str(tmp_path)
@@ -372,7 +370,7 @@ async def test_another_workspace_knows_nothing_of_it(tmp_path: Path) -> None:
         ("a", "not an object"),
     ],
 )
-def test_a_bad_entry_is_told(entry: object, problem: str, tmp_path: Path) -> None:
+def test_invalid_entry_is_reported(entry: object, problem: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps({"mcpServers": {"p": entry}}))
     specs, problems = of_project(str(tmp_path))
     assert problem in "".join(problems)
@@ -380,14 +378,14 @@ def test_a_bad_entry_is_told(entry: object, problem: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"mcpServers": 1}', "[" * 100_000, "x" * 300_000, "\xff"])
-def test_a_bad_file_is_told(text: str, tmp_path: Path) -> None:
+def test_invalid_file_is_reported(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(text.encode("latin-1"))
     specs, problems = of_project(str(tmp_path))
     assert specs == []
     assert "cannot be read" in problems[0]
 
 
-def test_files_of_editors_count_in_their_forms_and_the_first_of_a_name_wins(tmp_path: Path) -> None:
+def test_editor_files_are_read_and_the_first_of_a_name_wins(tmp_path: Path) -> None:
     for name, table, servers in (
         (FILE, "mcpServers", {"both": {"command": "a"}, "same": {"command": "s"}}),
         (".cursor/mcp.json", "mcpServers", {"both": {"command": "b"}, "same": {"command": "s"},
@@ -411,7 +409,7 @@ def test_files_of_editors_count_in_their_forms_and_the_first_of_a_name_wins(tmp_
     assert all(spec.folder == str(tmp_path) for spec in specs), "so that each needs its consent"
 
 
-def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_pipe_in_place_of_a_file_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / FILE)
     specs, problems = of_project(str(tmp_path))
     assert (specs, problems) == ([], [f"{FILE} cannot be read: not a regular file"])
@@ -428,7 +426,7 @@ def test_a_pipe_in_the_place_of_a_file_holds_nobody_up(tmp_path: Path) -> None:
         (["/usr/local/bin/server"], False),
     ],
 )
-def test_a_program_without_a_version_is_told(command: list[str], floats: bool, tmp_path: Path) -> None:
+def test_program_without_a_pinned_version_is_reported(command: list[str], floats: bool, tmp_path: Path) -> None:
     project(tmp_path, command=command[0], args=command[1:])
     assert of_project(str(tmp_path))[0][0].floats is floats
 
@@ -447,10 +445,10 @@ REFUSED = {
     ),
     "is not a URI": ("", "no uri"),
 }
-"""By what the agent is told: it comes from us, before the server is asked, which might refuse as well."""
+"""The error must be Handloom's own, returned before the server is called, which could refuse as well."""
 
 
-async def test_what_a_server_has_not_listed_is_not_read(tmp_path: Path) -> None:
+async def test_unlisted_resource_is_not_read(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": good()}) as it:
         (Path(it.workspace) / "link").symlink_to("/etc/passwd")
         for why, uris in REFUSED.items():
@@ -460,7 +458,7 @@ async def test_what_a_server_has_not_listed_is_not_read(tmp_path: Path) -> None:
                 assert why in refused.content, uri
 
 
-async def test_a_key_goes_in_its_header_to_its_address_alone(tmp_path: Path) -> None:
+async def test_key_is_sent_only_in_its_header_to_its_address(tmp_path: Path) -> None:
     heads: list[bytes] = []
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -478,13 +476,13 @@ async def test_a_key_goes_in_its_header_to_its_address_alone(tmp_path: Path) -> 
     assert any(f"authorization: Bearer {KEY}".lower() in head.decode().lower() for head in heads)
 
 
-async def test_a_missing_variable_is_told(tmp_path: Path) -> None:
+async def test_missing_variable_is_reported(tmp_path: Path) -> None:
     async with supervised(tmp_path, {"s": faulty("fine", env=["NOT_SET_ANYWHERE"])}) as it:
         assert it.server("s").state is ServerState.FAILED
         assert "NOT_SET_ANYWHERE is not set" in it.server("s").reason
 
 
-def test_a_file_that_cannot_be_written_says_what_to_do(tmp_path: Path) -> None:
+def test_unwritable_file_is_reported_with_advice(tmp_path: Path) -> None:
     from core.mcp.approvals import Approvals
     from core.mcp.server_definitions import ServerSpec
 

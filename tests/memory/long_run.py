@@ -35,7 +35,7 @@ SUMMARY = "The user wants many commands run. Some of them were run, and all of t
 
 
 def tokens_in(value: Any) -> int:
-    """What a value takes of a prompt, by a real tokenizer."""
+    """The tokens of a value in a prompt, by a real tokenizer."""
     import tiktoken
 
     return len(
@@ -52,7 +52,7 @@ class Counting:
     over: list[int] = field(default_factory=list)
     """Tokens of the requests that did not fit."""
     torn: list[str] = field(default_factory=list)
-    """What was wrong with the pairs of calls and results."""
+    """Errors in the pairs of calls and results."""
     prompt_tokens: int = 0
     cached_tokens: int = 0
     largest: int = 0
@@ -95,7 +95,7 @@ class Counting:
 
 
 def torn_pairs(messages: list[dict[str, Any]]) -> list[str]:
-    """What is wrong with a prompt: a call without its result at once, a result without its call."""
+    """The problem of a prompt: a call without an immediate result, or a result without a call."""
     found: list[str] = []
     waiting: list[str] = []
     for message in messages:
@@ -112,7 +112,7 @@ def torn_pairs(messages: list[dict[str, Any]]) -> list[str]:
 
 
 def _calls(step: int, steps: int) -> list[tuple[str, str]]:
-    """What the model does in a step: mostly small, at times huge, at times many things at once."""
+    """The actions of the model in a step: mostly small, sometimes huge, sometimes many at once."""
     if step >= steps:
         return [("finish", json.dumps({"message": "All is done."}))]
     if step % 40 == 7:
@@ -125,7 +125,7 @@ def _calls(step: int, steps: int) -> list[tuple[str, str]]:
 
 
 async def run(folder: Path, steps: int, window: int, **condenser: Any) -> tuple[Counting, AgentState, int]:
-    """What the provider counted, how the conversation ended, and how often it was condensed."""
+    """The provider's counts, how the conversation ended, and the number of condensations."""
     counting = Counting(steps, window)
     workspace = folder / "workspace"
     workspace.mkdir()
@@ -153,7 +153,7 @@ async def run(folder: Path, steps: int, window: int, **condenser: Any) -> tuple[
 
 
 def main() -> None:
-    """Run it, and print what was counted."""
+    """Run it and print the counts."""
     parser = argparse.ArgumentParser(prog="python -m tests.memory.long_run")
     parser.add_argument("--steps", type=int, default=300)
     parser.add_argument("--window", type=int, default=16_000)

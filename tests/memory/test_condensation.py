@@ -26,7 +26,7 @@ SUMMARY: dict[str, Any] = {"text": "They echoed numbers.", "usage": {"prompt_tok
 async def conversation(
     tmp_path: Path, steps: int, summary: dict[str, Any], **condenser: Any
 ) -> AsyncIterator[AgentSession]:
-    """A conversation with a scripted model, and another one that sums up."""
+    """A conversation with a scripted model and another one that writes summaries."""
     settings = Settings.model_validate(
         {
             "agent": {"confirm": "never"},
@@ -52,7 +52,7 @@ def condensations(events: list[Envelope]) -> list[CondensationAction]:
     return [e.event for e in events if isinstance(e.event, CondensationAction)]
 
 
-async def test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_all(tmp_path: Path) -> None:
+async def test_automatic_condensation_continues_work_and_keeps_the_log(tmp_path: Path) -> None:
     async with conversation(tmp_path, 30, SUMMARY) as session:
         await session.send("echo numbers")
         events = await settled(session)
@@ -69,7 +69,7 @@ async def test_by_size_it_goes_on_as_if_nothing_had_happened_and_the_log_keeps_a
         assert fold(events, session.state.limits) == session.state
 
 
-async def test_by_hand_while_it_rests_nobody_is_woken_up(tmp_path: Path) -> None:
+async def test_compacting_at_rest_wakes_no_agent(tmp_path: Path) -> None:
     async with conversation(tmp_path, 6, SUMMARY) as session:
         with pytest.raises(UsageError, match="nothing to compact"):
             await session.compact()
@@ -92,7 +92,7 @@ async def test_by_hand_while_it_rests_nobody_is_woken_up(tmp_path: Path) -> None
     [({**SUMMARY, "fault": "server_error"}, "The provider failed"), ({**SUMMARY, "text": "x " * 90_000}, "longer")],
     ids=["error", "too long"],
 )
-async def test_a_summary_that_fails_costs_no_work(tmp_path: Path, summary: dict[str, Any], note: str) -> None:
+async def test_failed_summary_loses_no_work(tmp_path: Path, summary: dict[str, Any], note: str) -> None:
     async with conversation(tmp_path, 14, summary) as session:
         await session.send("echo numbers")
         events = await settled(session)
@@ -102,7 +102,7 @@ async def test_a_summary_that_fails_costs_no_work(tmp_path: Path, summary: dict[
         assert all(action.summary is None and note in action.note for action in found)
 
 
-async def test_a_summary_that_takes_long_can_be_interrupted_and_comes_first_when_it_goes_on(tmp_path: Path) -> None:
+async def test_slow_summary_can_be_interrupted_and_is_repeated_first(tmp_path: Path) -> None:
     async with conversation(tmp_path, 14, {**SUMMARY, "first_token_s": 3600}) as session:
         await session.send("echo numbers")
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""Each kind of condenser, on histories as they come and on those that nobody wishes for."""
+"""Each kind of condenser, on ordinary and on difficult histories."""
 
 from __future__ import annotations
 
@@ -83,12 +83,12 @@ def task(
 
 
 def after(log: Log, action: CondensationAction) -> list[dict[str, Any]]:
-    """What the model is sent after a condensation."""
+    """The request to the model after a condensation."""
     log.add(action)
     return build_messages(View.of(log).events)
 
 
-def test_every_kind_has_its_row() -> None:
+def test_every_condenser_has_a_row() -> None:
     assert set(KINDS) >= ROLLING
     for kind in KINDS:
         made(kind)
@@ -99,7 +99,7 @@ def test_every_kind_has_its_row() -> None:
 @pytest.mark.parametrize(
     "wrong", [{"max_size": 0}, {"max_size": 8, "keep_first": 4}, {"keep_first": -1}, {"pipeline": ["nonsense"]}]
 )
-def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
+def test_invalid_settings_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValidationError):
         CondenserSettings.model_validate(wrong)
 
@@ -107,7 +107,7 @@ def test_settings_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
 @pytest.mark.parametrize("kind", sorted(ROLLING))
 @pytest.mark.parametrize("calls", [1, 3])
 @pytest.mark.parametrize("request_", [FULL, WANTED], ids=["full", "wanted"])
-async def test_a_rolling_one_leaves_no_more_than_half_and_parts_nothing(
+async def test_rolling_condenser_keeps_at_most_half_and_splits_no_pair(
     kind: str, calls: int, request_: CondensationRequestAction
 ) -> None:
     log = talk(12, calls)
@@ -121,7 +121,7 @@ async def test_a_rolling_one_leaves_no_more_than_half_and_parts_nothing(
     assert f"out 11-{calls - 1}" in str(messages)  # the newest answer is still there
 
 
-async def test_a_summary_stands_behind_the_task_and_takes_in_the_one_before() -> None:
+async def test_summary_follows_the_task_and_includes_the_previous_one() -> None:
     log = talk(12)
     for number in range(2):
         asked: list[LLMRequest] = []
@@ -147,7 +147,7 @@ async def test_a_summary_stands_behind_the_task_and_takes_in_the_one_before() ->
     ]  # fmt: skip
 
 
-async def test_what_the_user_wants_kept_is_told_to_the_model_that_sums_up() -> None:
+async def test_instructions_of_the_user_reach_the_summarizing_model() -> None:
     asked: list[LLMRequest] = []
 
     def answer(request: LLMRequest) -> LLMResponse:
@@ -169,7 +169,7 @@ async def test_what_the_user_wants_kept_is_told_to_the_model_that_sums_up() -> N
     ],
     ids=["empty", "too long", "tools", "error"],
 )
-async def test_a_summary_of_no_use_is_none_and_the_window_takes_over(answer: Answer, why: str) -> None:
+async def test_unusable_summary_falls_back_to_the_window(answer: Answer, why: str) -> None:
     log = talk(12)
     with pytest.raises(NoSummaryError, match=why):
         await made("llm").condense(task(log, FULL, answer))
@@ -184,7 +184,7 @@ async def test_a_summary_of_no_use_is_none_and_the_window_takes_over(answer: Ans
 
 
 @pytest.mark.parametrize("arguments", ["", "[]", "{", '{"user_context": 1}', "[" * 9999])
-async def test_a_form_that_cannot_be_read_is_no_summary(arguments: str) -> None:
+async def test_unreadable_summary_form_is_refused(arguments: str) -> None:
     answer: Answer = lambda request: LLMResponse("r", "", (ToolCall("c", "create_state_summary", arguments),))  # noqa: E731
     with pytest.raises(NoSummaryError):
         await made("structured").condense(task(talk(12), FULL, answer))
@@ -205,7 +205,7 @@ class Model:
         """Nothing is held."""
 
 
-async def test_what_a_summary_costs_is_added_to_what_was_spent() -> None:
+async def test_cost_of_a_summary_is_counted() -> None:
     log = talk(12)
     log.add(FULL, ENVIRONMENT)
     before = LLMMetrics(accumulated_cost=1.0, accumulated_token_usage=TokenUsage(prompt_tokens=10, per_turn_token=9))
@@ -216,7 +216,7 @@ async def test_what_a_summary_costs_is_added_to_what_was_spent() -> None:
     assert action.llm_metrics.accumulated_token_usage.per_turn_token == 9  # the context is that of the conversation
 
 
-async def test_a_history_that_is_short_already_is_left_alone() -> None:
+async def test_short_history_is_not_condensed() -> None:
     log = talk(1)
     log.add(FULL, ENVIRONMENT)
     condenser = HistoryCondenser(made("pipeline"), ContextLimit(20), llm=Model(fails))
@@ -225,7 +225,7 @@ async def test_a_history_that_is_short_already_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("kind", ["llm", "amortized", "conversation_window"])
-async def test_a_result_larger_than_the_whole_room_ends_in_a_prompt_that_fits(kind: str) -> None:
+async def test_oversized_result_ends_in_a_prompt_that_fits(kind: str) -> None:
     log, limit = talk(3), 2_000
     log[-1] = Envelope(
         conversation_id="c", id=log[-1].id, timestamp=log[-1].timestamp, source=AGENT, cause=log[-1].cause,
@@ -244,7 +244,7 @@ async def test_a_result_larger_than_the_whole_room_ends_in_a_prompt_that_fits(ki
     assert tokens_of(str(messages)) <= limit
 
 
-def test_the_record_for_a_summary_is_bounded_whatever_the_events_are() -> None:
+def test_input_of_a_summary_is_limited() -> None:
     log = talk(200)
     for number in range(50):
         log.add(CmdOutputObservation(command="x", content=f"{number} " * 100_000))
@@ -253,7 +253,7 @@ def test_the_record_for_a_summary_is_bounded_whatever_the_events_are() -> None:
     assert "[0]" not in text or len(text) < 10_000
 
 
-def test_masked_observations_keep_their_place_and_their_pairs() -> None:
+def test_masked_observations_keep_their_place_and_pairs() -> None:
     log = talk(20)
     events = made("observation_masking", attention_window=10).visible_events(log)
     texts = [e.event.content for e in events if isinstance(e.event, CmdOutputObservation)]
@@ -263,7 +263,7 @@ def test_masked_observations_keep_their_place_and_their_pairs() -> None:
     assert log[-1].event.content == "out 19-0"  # type: ignore[attr-defined]  # nothing was changed
 
 
-def test_what_is_masked_changes_only_with_each_half_of_the_window() -> None:
+def test_mask_changes_only_every_half_window() -> None:
     log, window, step = talk(20), 10, 5
     masking = made("observation_masking", attention_window=window)
     seen, changes, before = 0, 0, 0
@@ -279,7 +279,7 @@ def test_what_is_masked_changes_only_with_each_half_of_the_window() -> None:
     assert changes <= (seen - window) // step
 
 
-async def test_the_model_may_keep_a_quarter_and_no_more_with_what_belongs_to_it() -> None:
+async def test_model_may_keep_a_quarter_with_its_pairs() -> None:
     log = talk(40)
     all_goes = await made("amortized").condense(task(log, FULL))
     wanted = list(range(len(log)))
@@ -291,7 +291,7 @@ async def test_the_model_may_keep_a_quarter_and_no_more_with_what_belongs_to_it(
     assert torn_pairs(after(log, kept)) == []
 
 
-def test_of_old_pages_only_the_address_is_left() -> None:
+def test_old_pages_keep_only_their_address() -> None:
     log = Log()
     for number in range(4):
         log.add(
@@ -307,7 +307,7 @@ def test_of_old_pages_only_the_address_is_left() -> None:
     assert [bool(page.screenshot) for page in pages] == [False, False, True, True]
 
 
-def test_recent_shows_the_beginning_and_the_end() -> None:
+def test_recent_condenser_shows_start_and_end() -> None:
     log = talk(20)
     events = made("recent").visible_events(log)
     assert len([e for e in events if isinstance(e.event, CmdRunAction)]) < 10
@@ -318,7 +318,7 @@ def test_recent_shows_the_beginning_and_the_end() -> None:
 # -- the view ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_condensation_of_ids_that_no_event_has_is_harmless_and_quick() -> None:
+def test_condensation_of_missing_ids_is_harmless_and_fast() -> None:
     log = talk(3)
     log.add(CondensationAction(forgotten_event_ids=[-5, 10**9, 4]))
     log.add(CondensationAction(forgotten_events_start_id=100, forgotten_events_end_id=10**15))
@@ -331,7 +331,7 @@ def test_a_condensation_of_ids_that_no_event_has_is_harmless_and_quick() -> None
 
 
 @pytest.mark.parametrize("chat", [True, False])
-def test_an_undone_condensation_forgets_nothing(chat: bool) -> None:
+def test_undone_condensation_forgets_nothing(chat: bool) -> None:
     log = talk(3)
     said = log.add(MessageAction(content="again"), USER)
     log.add(CondensationAction(forgotten_events_start_id=4, forgotten_events_end_id=7, summary="s", summary_offset=4))
@@ -342,7 +342,7 @@ def test_an_undone_condensation_forgets_nothing(chat: bool) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
+def test_incremental_view_equals_the_full_view(seed: int) -> None:
     import random
 
     rng = random.Random(seed)
@@ -380,20 +380,20 @@ def test_a_view_that_grows_is_the_view_of_the_whole(seed: int) -> None:
 # -- sizes -------------------------------------------------------------------------------------------------------------
 
 
-def test_estimates_are_not_below_what_a_tokenizer_counts() -> None:
+def test_estimates_are_not_below_tokenizer_counts() -> None:
     from tests.memory.long_run import tokens_in
 
     for text in ("def f(x):\n    return x + 1\n" * 50, "The quick brown fox. " * 80, "修复登录错误，谢谢。" * 50):
         assert tokens_of(text) >= tokens_in(text) * 0.7
 
 
-def test_what_a_provider_said_corrects_the_estimate_within_reason() -> None:
+def test_provider_counts_correct_the_estimate_within_limits() -> None:
     assert Scale.of(2000, 1000)(100) == 200
     assert Scale.of(0, 1000)(100) == Scale.of(1000, 0)(100) == 100
     assert Scale.of(10**9, 1)(100) == 300
 
 
-def test_a_long_text_loses_its_middle_and_the_same_each_time() -> None:
+def test_long_text_is_truncated_in_the_middle_deterministically() -> None:
     text = "begin " + "x" * 100_000 + " end"
     assert clipped(text, None) == text
     cut = clipped(text, 500)
@@ -403,7 +403,7 @@ def test_a_long_text_loses_its_middle_and_the_same_each_time() -> None:
     assert cut.endswith("end")
 
 
-def test_the_results_of_one_answer_share_the_room() -> None:
+def test_results_of_one_answer_share_the_limit() -> None:
     log = talk(1, calls=30)
     for at, envelope in enumerate(log):
         if isinstance(envelope.event, CmdOutputObservation):

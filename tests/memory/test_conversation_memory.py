@@ -91,7 +91,7 @@ def tool(call: str, text: str) -> dict[str, Any]:
 DONE = "\n[Command finished with exit code 0]"
 
 
-def test_a_conversation_becomes_system_user_assistant_and_tool() -> None:
+def test_conversation_becomes_system_user_assistant_and_tool_messages() -> None:
     messages = build_messages(
         history(
             SYSTEM,
@@ -112,7 +112,7 @@ def test_a_conversation_becomes_system_user_assistant_and_tool() -> None:
     ]
 
 
-def test_several_calls_of_one_answer_are_one_message_with_results_in_the_calls_order() -> None:
+def test_calls_of_one_answer_are_one_message_with_results_in_order() -> None:
     messages = build_messages(
         history(
             run("one", metadata("r1", "a", {"a": "{}", "b": "{}"})),
@@ -124,18 +124,18 @@ def test_several_calls_of_one_answer_are_one_message_with_results_in_the_calls_o
     assert messages == [assistant("", a="{}", b="{}"), tool("a", "first" + DONE), tool("b", "second" + DONE)]
 
 
-def test_a_result_is_found_by_its_cause_where_it_does_not_name_its_call() -> None:
+def test_result_is_matched_by_its_cause_without_a_call_id() -> None:
     messages = build_messages(history(run("one", metadata("r1", "a", {"a": "{}"})), output("x", None, 0)))
     assert messages == [assistant("", a="{}"), tool("a", "x" + DONE)]
 
 
-def test_a_result_without_a_cause_belongs_to_no_call() -> None:
+def test_result_without_a_cause_belongs_to_no_call() -> None:
     messages = build_messages(history(run("one", metadata("r1", "a", {"a": "{}"})), output("x", None)))
     assert [message["role"] for message in messages] == ["assistant", "tool", "user"]
     assert messages[1] == tool("a", NOT_EXECUTED)
 
 
-def test_call_ids_of_different_answers_do_not_mix() -> None:
+def test_call_ids_of_different_answers_are_separate() -> None:
     messages = build_messages(
         history(
             run("one", metadata("r1", "a", {"a": "{}"})),
@@ -150,7 +150,7 @@ def test_call_ids_of_different_answers_do_not_mix() -> None:
     ]
 
 
-def test_a_call_without_a_result_is_said_not_to_have_run() -> None:
+def test_call_without_a_result_is_marked_as_not_run() -> None:
     messages = build_messages(
         history(
             run("one", metadata("r1", "a", {"a": "{}", "b": "{}"})),
@@ -166,14 +166,14 @@ def test_a_call_without_a_result_is_said_not_to_have_run() -> None:
     ]
 
 
-def test_what_the_user_says_while_a_tool_runs_comes_after_its_result() -> None:
+def test_user_message_during_a_tool_call_follows_its_result() -> None:
     messages = build_messages(
         history(run("one", metadata("r1", "a", {"a": "{}"})), user("Hurry"), output("x", metadata("r1", "a"), 0))
     )
     assert [message["role"] for message in messages] == ["assistant", "tool", "user"]
 
 
-def test_finishing_is_a_call_with_a_result_so_that_the_talk_can_go_on() -> None:
+def test_finish_call_has_a_result() -> None:
     finish = AgentFinishAction(final_thought="Done.", tool_call_metadata=metadata("r1", "a", {"a": "{}"}))
     messages = build_messages(history((AGENT, finish, None), user("One more thing")))
     assert messages == [
@@ -183,7 +183,7 @@ def test_finishing_is_a_call_with_a_result_so_that_the_talk_can_go_on() -> None:
     ]
 
 
-def test_an_invalid_call_is_answered_by_its_error_and_goes_back_as_an_empty_object() -> None:
+def test_invalid_call_becomes_an_empty_object_answered_by_its_error() -> None:
     wrong = ErrorObservation(content="Failed to parse", tool_call_metadata=metadata("r1", "a", {"a": '{"com'}, "Hm."))
     messages = build_messages(history((AGENT, wrong, None)))
     assert messages == [
@@ -192,7 +192,7 @@ def test_an_invalid_call_is_answered_by_its_error_and_goes_back_as_an_empty_obje
     ]
 
 
-def test_a_rejected_action_is_noted() -> None:
+def test_rejected_action_is_noted() -> None:
     rejected = UserRejectObservation(content="Not this.", tool_call_metadata=metadata("r1", "a"))
     messages = build_messages(history(run("rm", metadata("r1", "a", {"a": "{}"})), (USER, rejected, 0)))
     assert messages[1] == tool("a", "Not this.\n[Last action has been rejected by the user]")
@@ -223,7 +223,7 @@ def test_consecutive_user_texts_are_one_message() -> None:
     ]
 
 
-def test_pictures_are_parts_of_the_users_message() -> None:
+def test_pictures_are_parts_of_the_user_message() -> None:
     messages = build_messages(history(user("look"), user("here", image_urls=["data:image/png;base64,AAAA"])))
     assert messages == [
         {
@@ -237,7 +237,7 @@ def test_pictures_are_parts_of_the_users_message() -> None:
     ]
 
 
-def test_what_a_result_shows_follows_the_results_and_joins_what_the_user_says() -> None:
+def test_pictures_of_results_follow_the_results() -> None:
     plot = IPythonRunCellObservation(
         code="plot()", content="done", image_urls=["blob:a"], tool_call_metadata=metadata("1", "a")
     )
@@ -252,7 +252,7 @@ def test_what_a_result_shows_follows_the_results_and_joins_what_the_user_says() 
     ]
 
 
-def test_of_a_page_the_model_sees_what_it_acts_on() -> None:
+def test_model_sees_the_actionable_part_of_a_page() -> None:
     page = BrowserOutputObservation(
         url="http://a", trigger_by_action="browse", screenshot="blob:a", set_of_marks="blob:b"
     )
@@ -262,7 +262,7 @@ def test_of_a_page_the_model_sees_what_it_acts_on() -> None:
     assert seen_pictures(acted.model_copy(update={"set_of_marks": ""})) == ["blob:a"]
 
 
-def test_a_command_of_the_users_own_is_told() -> None:
+def test_command_of_the_user_is_included() -> None:
     messages = build_messages(history((USER, CmdRunAction(command="make"), None), output("ok", None, 0)))
     assert messages == [
         {
@@ -272,7 +272,7 @@ def test_a_command_of_the_users_own_is_told() -> None:
     ]
 
 
-def test_what_is_not_meant_for_the_model_is_left_out() -> None:
+def test_events_that_are_not_for_the_model_are_left_out() -> None:
     hidden = CmdOutputObservation(content="secret", command="c", hidden=True)
     messages = build_messages(
         history(
@@ -286,20 +286,20 @@ def test_what_is_not_meant_for_the_model_is_left_out() -> None:
     assert messages == []
 
 
-def test_an_answer_whose_beginning_is_gone_is_left_out_with_its_results() -> None:
+def test_answer_without_its_start_is_left_out_with_its_results() -> None:
     messages = build_messages(
         history(run("two", metadata("r1", "b")), output("x", metadata("r1", "b"), 0), user("Go on"))
     )
     assert messages == [{"role": "user", "content": "Go on"}]
 
 
-def test_one_observation_is_bounded() -> None:
+def test_observation_is_truncated() -> None:
     (message,) = build_messages(history((ENVIRONMENT, ErrorObservation(content="x" * 100_000), None)))
     assert len(message["content"]) < MAX_OBSERVATION_CHARS + 200
     assert "[... Observation truncated due to length ...]" in message["content"]
 
 
-def test_the_last_observation_is_the_newest_result_that_the_model_reads() -> None:
+def test_last_observation_is_the_newest_result_for_the_model() -> None:
     events = history(
         output("old", None),
         output("new", None),
@@ -313,7 +313,7 @@ def test_the_last_observation_is_the_newest_result_that_the_model_reads() -> Non
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[Said]:
-    """Answers of up to three calls, some wrong, some without results, and users who talk in between."""
+    """Responses of up to three calls, some invalid, some without results, with messages of the user in between."""
     said: list[Said] = [SYSTEM]
     for number in range(draw(st.integers(0, 6))):
         calls = {f"c{number}_{n}": "{}" for n in range(draw(st.integers(1, 3)))}
@@ -335,7 +335,7 @@ def conversations(draw: st.DrawFn) -> list[Said]:
 
 
 @given(conversations())
-def test_whatever_happened_every_call_has_its_result_right_after_it(said: list[Said]) -> None:
+def test_every_call_is_followed_by_its_result(said: list[Said]) -> None:
     messages = build_messages(history(*said))
     waiting: list[str] = []
     last_role = ""
@@ -352,14 +352,14 @@ def test_whatever_happened_every_call_has_its_result_right_after_it(said: list[S
 
 
 @given(conversations(), st.text(min_size=1))
-def test_what_was_sent_before_the_last_answer_stays_as_it_was(said: list[Said], text: str) -> None:
+def test_messages_before_the_last_answer_are_unchanged(said: list[Said], text: str) -> None:
     before = build_messages(history(*said))
     answer = (AGENT, MessageAction(content="An answer."), None)
     after = build_messages(history(*said, answer, user(text)))
     assert after[: len(before)] == before
 
 
-def test_the_time_for_a_long_history_grows_with_its_length_only() -> None:
+def test_time_grows_linearly_with_the_history() -> None:
     """Ten thousand events take some 40 ms of this thread's own time; ten times that is the room for a slow machine."""
     said: list[Said] = [SYSTEM]
     for number in range(5000):

@@ -1,4 +1,4 @@
-"""What a file says of itself: understood where it is simple, refused with its line where it is not."""
+"""Front matter is parsed if it is simple, and refused with its line otherwise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from core.memory.frontmatter import MAX_CHARS, FrontMatterError, parse
 
 
-def test_names_values_and_lines() -> None:
+def test_names_values_and_lines_are_parsed() -> None:
     front = parse("---\nname: notes\nversion: 1.10\non: yes\ntriggers: [a, b, a]\ninputs:\n- name: x\n---\n\nBody.\n")
     about = {"name": "notes", "version": "1.10", "on": True, "triggers": ["a", "b", "a"], "inputs": [{"name": "x"}]}
     assert front.values == about
@@ -18,7 +18,7 @@ def test_names_values_and_lines() -> None:
     assert front.body == "Body."
 
 
-def test_a_file_without_any_is_all_body() -> None:
+def test_file_without_frontmatter_is_all_body() -> None:
     front = parse("Just text.\n---\nand more")
     assert (front.values, front.body, front.is_there) == ({}, "Just text.\n---\nand more", False)
 
@@ -41,7 +41,7 @@ def test_a_file_without_any_is_all_body() -> None:
         ("---\na: \x01\n---\nx", 1, "not YAML"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, line: int, why: str) -> None:
+def test_error_has_its_line(text: str, line: int, why: str) -> None:
     began = time.thread_time()
     with pytest.raises(FrontMatterError, match=why) as told:
         parse(text)
@@ -49,7 +49,7 @@ def test_what_is_wrong_is_named_with_its_line(text: str, line: int, why: str) ->
     assert time.thread_time() - began < 5
 
 
-def test_a_bomb_of_aliases_is_refused_before_it_grows() -> None:
+def test_alias_bomb_is_refused_before_it_expands() -> None:
     bomb = "a0: &a0 [x,x,x,x,x,x,x,x,x]\n" + "".join(
         f"a{n}: &a{n} [{','.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12)
     )

@@ -24,7 +24,7 @@ def skill(text: str, path: str = ".handloom/skills/pdf-forms/SKILL.md") -> Piece
     return Piece(Kind.SKILL, path, text)
 
 
-def test_what_a_microagent_is_follows_from_what_it_says() -> None:
+def test_kind_of_a_microagent_follows_from_its_fields() -> None:
     base = ".openhands/microagents"
     assert parse_microagent(agent("Always."), PROJECT, base).use is Use.ALWAYS
     named = agent("---\ntype: repo\nagent: CodeActAgent\n---\nAlways.")
@@ -40,12 +40,12 @@ def test_what_a_microagent_is_follows_from_what_it_says() -> None:
     ["---\nname: a\n---\n", "---\nname: a b\n---\nx", "---\ninputs: x\n---\nx", "---\ninputs:\n- name: a-b\n---\nx",
      "---\ntype: knowledge\n---\nx", "---\ntriggers: [{a: b}]\n---\nx"],
 )  # fmt: skip
-def test_a_broken_one_is_refused(text: str) -> None:
+def test_broken_microagent_is_refused(text: str) -> None:
     with pytest.raises(FrontMatterError):
         parse_microagent(agent(text), PROJECT)
 
 
-def test_a_task_takes_what_is_given_and_has_the_rest_asked_for() -> None:
+def test_task_asks_for_missing_inputs() -> None:
     task = parse_microagent(agent(TASK), PROJECT)
     assert task.text_for("/port version=1.2 branch='old stable'") == "Port 1.2 to old stable."
     told = task.text_for("/port branch=main")
@@ -53,7 +53,7 @@ def test_a_task_takes_what_is_given_and_has_the_rest_asked_for() -> None:
     assert told.endswith(ASK_FOR.format(names="version (which one)"))
 
 
-def test_all_that_match_are_brought_up_and_nothing_twice() -> None:
+def test_all_matching_microagents_are_used_once() -> None:
     other = agent(ALSO, ".openhands/microagents/b.md")
     library = build_library([Source(PROJECT, [agent(KNOWS), other, skill(SKILL)])])
     found = library.recall("make a release with pdf-forms")
@@ -67,21 +67,21 @@ def test_all_that_match_are_brought_up_and_nothing_twice() -> None:
     assert library.recall("nothing of that") == []
 
 
-def test_a_broken_file_is_named_with_its_line_and_the_rest_is_there() -> None:
+def test_broken_file_is_reported_with_its_line_and_others_load() -> None:
     broken = agent("---\na: 1\na: 2\n---\nx", ".openhands/microagents/broken.md")
     library = build_library([Source(PROJECT, [broken, agent(KNOWS)], ["one: problem"], name="here/")])
     assert [one.name for one in library.microagents] == ["a"]
     assert library.problems == ("here/one: problem", "here/.openhands/microagents/broken.md:3: a occurs twice")
 
 
-def test_the_projects_come_before_the_users_own() -> None:
+def test_project_knowledge_comes_before_the_users() -> None:
     mine = Piece(Kind.MICROAGENT, "microagents/a.md", "---\ntriggers: [release]\n---\nMine.")
     library = build_library([Source(PROJECT, [agent(KNOWS)]), Source(YOURS, [mine], name="/home/")])
     assert [one.content for one in library.microagents] == ["Releases are made on Mondays."]
     assert len(library.problems) == 1
 
 
-def test_only_name_and_description_of_a_skill_are_told_at_the_start() -> None:
+def test_only_name_and_description_of_a_skill_are_loaded_at_start() -> None:
     library = build_library([Source(PROJECT, [skill(SKILL)], sandbox_path=lambda path: f"/w/{path}")])
     told = library.skill_list()
     assert "- pdf-forms (/w/.handloom/skills/pdf-forms/SKILL.md): Fills in PDF forms." in told
@@ -94,12 +94,12 @@ def test_only_name_and_description_of_a_skill_are_told_at_the_start() -> None:
     ["No front matter.", "---\nname: A B\ndescription: x\n---\nx", "---\nname: a\n---\nx",
      "---\nname: a\ndescription: x\n---\n", f"---\nname: a\ndescription: {'x' * 1025}\n---\nx"],
 )  # fmt: skip
-def test_a_skill_has_a_name_and_a_description(text: str) -> None:
+def test_skill_needs_a_name_and_a_description(text: str) -> None:
     with pytest.raises(FrontMatterError):
         parse_skill(skill(text), PROJECT)
 
 
-def test_what_is_told_is_bounded() -> None:
+def test_knowledge_is_limited() -> None:
     long = [agent(f"---\ntriggers: [go]\n---\n{'x' * 15_000}", f".openhands/microagents/{n}.md") for n in range(9)]
     rules = [Piece(Kind.INSTRUCTIONS, f"{n}", "y" * 15_000) for n in range(9)]
     library = build_library([Source(PROJECT, [*long, *rules])])

@@ -8,7 +8,7 @@ from core.events import AgentState
 from tests.memory.long_run import run, torn_pairs
 
 
-async def test_300_steps_in_16k_end_finished_never_over_the_window_and_mostly_from_the_cache(tmp_path: Path) -> None:
+async def test_300_steps_in_16k_finish_within_the_window_and_mostly_cached(tmp_path: Path) -> None:
     counting, state, condensed = await run(tmp_path, 300, 16_000)
     assert state is AgentState.FINISHED
     assert counting.asked == 300
@@ -19,13 +19,13 @@ async def test_300_steps_in_16k_end_finished_never_over_the_window_and_mostly_fr
     assert counting.cached_share > 0.8
 
 
-async def test_without_summaries_it_goes_on_just_so(tmp_path: Path) -> None:
+async def test_work_continues_without_summaries(tmp_path: Path) -> None:
     counting, state, condensed = await run(tmp_path, 60, 16_000, kind="amortized")
     assert (state, counting.over, counting.torn, counting.summed_up) == (AgentState.FINISHED, [], [], 0)
     assert condensed >= 2
 
 
-def test_a_prompt_that_is_torn_is_seen() -> None:
+def test_broken_prompt_would_be_noticed() -> None:
     call = {"role": "assistant", "content": "", "tool_calls": [{"id": "a"}]}
     begin = [{"role": "system"}, {"role": "user"}]
     assert torn_pairs([*begin, call, {"role": "tool", "tool_call_id": "a"}]) == []

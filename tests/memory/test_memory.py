@@ -56,7 +56,7 @@ from tests.streams import heard, opened_stream
 LATE_IN_NEW_YORK = datetime(2025, 1, 31, 23, 0, tzinfo=timezone(timedelta(hours=-5)))
 
 
-def test_the_workspace_and_the_day_in_utc_are_recalled() -> None:
+def test_workspace_and_utc_date_are_recalled() -> None:
     action = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="hello")
     assert recall(action, workspace="/w", now=LATE_IN_NEW_YORK) == RecallObservation(
         content="Added workspace context",
@@ -66,7 +66,7 @@ def test_the_workspace_and_the_day_in_utc_are_recalled() -> None:
     )
 
 
-def test_a_query_that_nothing_answers_is_answered_by_nothing() -> None:
+def test_unknown_query_returns_nothing() -> None:
     action = RecallAction(recall_type=RecallType.KNOWLEDGE, query="hello")
     assert recall(action, workspace="/w", now=LATE_IN_NEW_YORK) == NullObservation()
 
@@ -81,7 +81,7 @@ def library() -> Library:
     return build_library([Source(PROJECT, [Piece(Kind.INSTRUCTIONS, "AGENTS.md", "Be kind."), *pieces])])
 
 
-def test_the_first_recall_takes_everything_along() -> None:
+def test_first_recall_includes_everything() -> None:
     action = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="a release")
     found = recall(
         action,
@@ -102,7 +102,7 @@ def test_the_first_recall_takes_everything_along() -> None:
     assert found.microagent_knowledge == [MicroagentKnowledge(name="a", trigger="release", content="On Mondays.")]
 
 
-def test_what_the_agent_no_longer_sees_is_told_again() -> None:
+def test_knowledge_that_was_condensed_away_is_recalled_again() -> None:
     first = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="a release")
     later = RecallAction(recall_type=RecallType.KNOWLEDGE, query="a release")
     found = recall(first, workspace="/w", now=LATE_IN_NEW_YORK, library=library())
@@ -155,7 +155,7 @@ class Allowing(ScriptedRuntime):
 
 
 async def marked(found: Recalled) -> Recalled:
-    """Adds a mark, as what the user wants remembered would be."""
+    """Adds a marker in place of the user's facts."""
     said = f"{found.conversation_instructions} +" if isinstance(found, RecallObservation) else ""
     return found.model_copy(update={"conversation_instructions": said}) if said else found
 
@@ -209,7 +209,7 @@ async def answered(memory: Memory, stream: EventStream) -> RecallObservation:
 
 
 @pytest.mark.parametrize(("told", "expected"), [(secrets, {"TOKEN": "for the forge"}), (unreadable, {})])
-async def test_without_folders_of_the_users_the_agent_is_told_of_the_place_and_of_secrets(
+async def test_without_user_folders_workspace_and_secrets_are_recalled(
     tmp_path: Path, told: object, expected: dict[str, str]
 ) -> None:
     async with recollecting(tmp_path, is_known=False, secrets=told) as (memory, stream, notices):
@@ -222,7 +222,7 @@ async def test_without_folders_of_the_users_the_agent_is_told_of_the_place_and_o
         assert (notices, memory.gathered, memory.needs_sandbox) == ([], None, False)
 
 
-async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_state_of_things(tmp_path: Path) -> None:
+async def test_pending_approvals_and_broken_files_are_reported_once(tmp_path: Path) -> None:
     async with recollecting(tmp_path) as (memory, _, notices):
         folder = tmp_path / "workspace"
         assert (memory.exists, memory.home) == (True, tmp_path / "home")
@@ -256,14 +256,14 @@ async def test_what_waits_for_a_yes_and_what_is_broken_is_told_once_for_each_sta
         assert "/skills" not in notices[-1][2]
 
 
-async def test_where_nothing_of_projects_counts_nobody_is_asked_for_a_yes(tmp_path: Path) -> None:
+async def test_without_project_knowledge_no_approval_is_requested(tmp_path: Path) -> None:
     async with recollecting(tmp_path, mode="never") as (memory, _, notices):
         (tmp_path / "workspace/AGENTS.md").write_text("Be kind.")
         await memory.refresh()
         assert notices == []
 
 
-async def test_the_sandbox_may_read_the_users_skills_where_there_are_some(tmp_path: Path) -> None:
+async def test_sandbox_may_read_existing_skills_of_the_user(tmp_path: Path) -> None:
     runtime = Allowing()
     async with recollecting(tmp_path, runtime=runtime) as (memory, _, _):
         memory.allow_skills()
@@ -301,7 +301,7 @@ OUTSIDE = command("/elsewhere")
         ([command("/workspace/a"), *([command("/workspace/b", hidden=True)] * (LOOKED_BACK - 1))], ["a"]),
     ],
 )
-async def test_it_looks_along_the_way_to_where_the_agent_worked_last(
+async def test_path_to_the_last_working_folder_is_searched(
     tmp_path: Path, events: list[Event], along: list[str]
 ) -> None:
     async with recollecting(tmp_path) as (memory, stream, _):
@@ -323,7 +323,7 @@ REPOSITORY = "https://forge.example/us/thing"
         (UsageError("It is longer."), ""),
     ],
 )
-async def test_the_branch_of_a_project_elsewhere_is_asked_of_its_machine(
+async def test_branch_of_a_remote_project_is_read_on_its_machine(
     tmp_path: Path, head: bytes | Exception | None, branch: str
 ) -> None:
     async with recollecting(tmp_path, runtime=Elsewhere(head), repository=REPOSITORY, is_known=False) as (
@@ -335,9 +335,7 @@ async def test_the_branch_of_a_project_elsewhere_is_asked_of_its_machine(
 
 
 @pytest.mark.parametrize(("repository", "below"), [("", ""), (REPOSITORY, "thing")])
-async def test_a_project_here_is_the_workspace_or_the_repository_in_it(
-    tmp_path: Path, repository: str, below: str
-) -> None:
+async def test_local_project_is_the_workspace_or_its_repository(tmp_path: Path, repository: str, below: str) -> None:
     async with recollecting(tmp_path, repository=repository) as (memory, stream, _):
         folder = tmp_path / "workspace" / below
         git = folder / ".git"
@@ -362,7 +360,7 @@ def piece(kind: Kind, n: int) -> Piece:
         ([Kind.SKILL] * 3 + [Kind.AGENT] * 2, "3 skills, 2 agents"),
     ],
 )
-def test_what_was_found_is_summed_up_for_people(kinds: list[Kind], said: str) -> None:
+def test_recalled_knowledge_is_summarized_for_people(kinds: list[Kind], said: str) -> None:
     found = summary(Survey("/w", tuple(piece(kind, n) for n, kind in enumerate(kinds))))
     assert found == said
 
@@ -380,7 +378,7 @@ def test_what_was_found_is_summed_up_for_people(kinds: list[Kind], said: str) ->
         ("", []),
     ],
 )
-def test_the_folders_along_the_way_to_a_place(place: str, folders: list[str]) -> None:
+def test_folders_on_a_path_are_listed(place: str, folders: list[str]) -> None:
     assert folders_along("/w", place) == folders
 
 
@@ -395,14 +393,14 @@ def test_the_folders_along_the_way_to_a_place(place: str, folders: list[str]) ->
         (b"", ""),
     ],
 )
-def test_the_branch_that_a_head_names(tmp_path: Path, head: bytes, branch: str) -> None:
+def test_branch_is_read_from_head(tmp_path: Path, head: bytes, branch: str) -> None:
     assert branch_in(head) == branch
     (tmp_path / ".git").mkdir()
     (tmp_path / ".git/HEAD").write_bytes(head)
     assert branch_of(str(tmp_path)) == branch
 
 
-def test_a_folder_without_git_or_with_a_trap_for_it_has_no_branch(tmp_path: Path) -> None:
+def test_folder_without_git_or_with_a_trap_has_no_branch(tmp_path: Path) -> None:
     assert branch_of(str(tmp_path)) == ""
     assert branch_of(str(tmp_path / "gone")) == ""
     (tmp_path / ".git").mkdir()
@@ -418,7 +416,7 @@ def test_a_folder_without_git_or_with_a_trap_for_it_has_no_branch(tmp_path: Path
         (OSError(28, "No space left on device"), "{folder}: No space left on device"),
     ],
 )
-async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_known_of_it_counts(
+async def test_unreachable_remote_project_is_reported_and_cached_knowledge_used(
     tmp_path: Path, error: Exception, told: str
 ) -> None:
     class Unreachable(Elsewhere):
@@ -436,12 +434,12 @@ async def test_a_project_elsewhere_that_cannot_be_looked_at_is_told_and_what_is_
         assert Path(memory.folder).is_relative_to(tmp_path / "home")
 
 
-# -- what the user wants remembered ------------------------------------------------------------------------------------
+# -- facts of the user -------------------------------------------------------------------------------------------------
 
 FOUND = RecallObservation(recall_type=RecallType.WORKSPACE_CONTEXT, conversation_instructions="Be short.")
 
 
-async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at_the_beginning(tmp_path: Path) -> None:
+async def test_folder_memory_follows_the_instructions(tmp_path: Path) -> None:
     redactor = Redactor(["tk-Qv7Zr9xLm2Pw"])
     assert await with_saved_facts(FOUND, tmp_path, "/w", redactor) == FOUND
     SavedFacts(tmp_path, {}).add("use make with tk-Qv7Zr9xLm2Pw", "/w")
@@ -457,7 +455,7 @@ async def test_what_is_remembered_of_the_folder_stands_below_the_instructions_at
     assert bare.conversation_instructions == "\n".join(lines)
 
 
-async def test_nothing_is_added_elsewhere_or_where_it_cannot_be_read(tmp_path: Path) -> None:
+async def test_nothing_is_added_elsewhere_or_if_it_cannot_be_read(tmp_path: Path) -> None:
     SavedFacts(tmp_path, {}).add("use make", "/w")
     later = RecallObservation(recall_type=RecallType.KNOWLEDGE)
     assert await with_saved_facts(later, tmp_path, "/w", Redactor()) == later

@@ -27,7 +27,7 @@ from core.memory.microagents import folded, matching_trigger
         ("digit, then git", "git"),
     ],
 )
-def test_it_is_brought_up(query: str, trigger: str) -> None:
+def test_microagent_is_triggered(query: str, trigger: str) -> None:
     assert matching_trigger(folded(query), ["nothing", trigger]) == trigger
 
 
@@ -47,5 +47,5 @@ def test_it_is_brought_up(query: str, trigger: str) -> None:
         ("x" * 100_000 + " git", "git"),
     ],
 )
-def test_it_is_not(query: str, trigger: str) -> None:
+def test_microagent_is_not_triggered(query: str, trigger: str) -> None:
     assert matching_trigger(folded(query), [trigger]) == ""

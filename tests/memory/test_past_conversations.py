@@ -1,4 +1,4 @@
-"""What an agent finds out about other conversations, and what the user wants remembered."""
+"""An agent's search in other conversations, and the facts that users store."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def finished(manager: ConversationManager, folder: Path, task: str, *comma
 
 
 async def asked(manager: ConversationManager, folder: Path, query: str) -> str:
-    """What an agent in a folder is told when it asks."""
+    """The answer to an agent in a folder."""
     turns = [{"tool_calls": [call("recall_conversations", query=query)]}, FINISH]
     session = await manager.create(workspace=str(folder), model=write_script(folder.parent, turns, "asks.yaml"))
     await session.send("What was it?")
@@ -50,7 +50,7 @@ async def asked(manager: ConversationManager, folder: Path, query: str) -> str:
     return found
 
 
-async def test_what_was_done_before_is_found_and_cited(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_earlier_work_is_found_and_cited(manager: ConversationManager, tmp_path: Path) -> None:
     id = await finished(manager, tmp_path / "w", "Find the quokka", "echo quokka-lives-here", answer="It lives here.")
     found = await asked(manager, tmp_path / "w", "quokka")
     assert found.startswith(RECORD)
@@ -60,25 +60,25 @@ async def test_what_was_done_before_is_found_and_cited(manager: ConversationMana
         assert part in found
 
 
-async def test_a_query_in_chinese_finds_too(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_chinese_query_finds_results(manager: ConversationManager, tmp_path: Path) -> None:
     id = await finished(manager, tmp_path / "w", "修复登录错误", "echo ok")
     assert id in await asked(manager, tmp_path / "w", "登录")
 
 
-async def test_other_projects_are_none_of_its_business(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_other_projects_are_not_searched(manager: ConversationManager, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     id = await finished(manager, tmp_path / "w", "Find the quokka", "echo quokka")
     assert await asked(manager, tmp_path / "other", "quokka") == NOTHING
     assert id in await PastConversations(manager.store, "me").recall("quokka")  # where the settings allow all
 
 
-async def test_what_was_deleted_is_not_recalled(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_deleted_conversation_is_not_recalled(manager: ConversationManager, tmp_path: Path) -> None:
     id = await finished(manager, tmp_path / "w", "Find the quokka", "echo quokka")
     await manager.delete(id)
     assert await asked(manager, tmp_path / "w", "quokka") == NOTHING
 
 
-async def test_what_is_told_is_bounded(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_result_is_limited(manager: ConversationManager, tmp_path: Path) -> None:
     for number in range(MAX_CONVERSATIONS + 2):
         text = f"{number} quokka " + "quokka words " * 400
         await finished(manager, tmp_path / "w", text, *["seq 1 1000; echo quokka"] * 2, answer=text)
@@ -88,7 +88,7 @@ async def test_what_is_told_is_bounded(manager: ConversationManager, tmp_path: P
     assert len(found) < 15_000
 
 
-async def test_nothing_is_offered_where_the_settings_say_so(tmp_path: Path) -> None:
+async def test_nothing_is_offered_if_disabled(tmp_path: Path) -> None:
     off = FREE.model_copy(update={"memory": FREE.memory.model_copy(update={"recall": "off"})})
     async with ConversationManager(tmp_path / "home", off, make_runtime=WarmRuntime, environ={}) as manager:
         (tmp_path / "w").mkdir()
@@ -102,7 +102,7 @@ async def test_nothing_is_offered_where_the_settings_say_so(tmp_path: Path) -> N
 # -- pins --------------------------------------------------------------------------------------------------------------
 
 
-def test_a_fact_is_kept_for_its_folder_or_for_all(tmp_path: Path) -> None:
+def test_fact_is_stored_for_one_folder_or_all(tmp_path: Path) -> None:
     pins = SavedFacts(tmp_path)
     pins.add("Tests run with make test.", "/one")
     pins.add("I like\n short  answers.")
@@ -115,7 +115,7 @@ def test_a_fact_is_kept_for_its_folder_or_for_all(tmp_path: Path) -> None:
     assert [fact.text for fact in pins.all()] == ["I like short answers."]
 
 
-def test_what_cannot_be_remembered_is_refused(tmp_path: Path) -> None:
+def test_invalid_fact_is_refused(tmp_path: Path) -> None:
     pins = SavedFacts(tmp_path)
     for text in ("", " \n", "x" * (MAX_CHARS + 1)):
         with pytest.raises(UsageError):
@@ -132,14 +132,14 @@ def test_what_cannot_be_remembered_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "broken", ["{", "[]", '{"facts": 1}', '{"facts": [{}]}', '{"facts": [{"text": 1}]}', "[" * 9999]
 )
-def test_a_broken_file_is_told_and_not_written_over(tmp_path: Path, broken: str) -> None:
+def test_broken_file_is_reported_and_not_overwritten(tmp_path: Path, broken: str) -> None:
     (tmp_path / "memory.json").write_text(broken)
     with pytest.raises(ConfigurationError, match=r"memory\.json"):
         SavedFacts(tmp_path).add("x")
     assert (tmp_path / "memory.json").read_text() == broken
 
 
-def test_what_the_agent_is_shown_is_bounded_and_the_newest_count() -> None:
+def test_newest_facts_are_shown_up_to_a_limit() -> None:
     text = facts_text([Fact(f"{n} " + "x" * 900) for n in range(50)])
     assert len(text) <= SHOWN_CHARS + 200
     assert "- 49 x" in text
@@ -147,7 +147,7 @@ def test_what_the_agent_is_shown_is_bounded_and_the_newest_count() -> None:
     assert facts_text([]) == ""
 
 
-async def test_the_agent_is_told_at_the_beginning(manager: ConversationManager, tmp_path: Path) -> None:
+async def test_facts_are_recalled_at_the_start(manager: ConversationManager, tmp_path: Path) -> None:
     folder = tmp_path / "w"
     folder.mkdir()
     SavedFacts(tmp_path / "home").add("Use tabs.", str(folder))

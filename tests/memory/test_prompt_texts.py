@@ -1,6 +1,6 @@
 """The whole prompt as a text, for conversations of each shape. A change is seen as a change of a file.
 
-HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     writes them anew
+HANDLOOM_SNAPSHOTS=write python -m pytest tests/memory/test_prompt_texts.py     updates them
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def huge() -> Log:
 
 
 @pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
-def test_the_prompt_is_as_it_was(shape: object) -> None:
+def test_prompt_is_unchanged(shape: object) -> None:
     log = shape()  # type: ignore[operator]
     events = CondenserPipeline(CondenserSettings()).visible_events(View.of(log).events)
     text = as_text(build_messages(events, 3_000 if shape is huge else None))

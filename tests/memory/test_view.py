@@ -1,4 +1,4 @@
-"""What the model sees after a condensation, and what the window condenser keeps."""
+"""The events that the model sees after a condensation, and those that the window condenser keeps."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def window(log: Log) -> CondensationAction:
     return cut_older_half(CondensationTask(View.of(log).events, CondensationRequestAction(why="overflow"))).action()
 
 
-def test_a_history_that_was_never_condensed_is_seen_whole() -> None:
+def test_uncondensed_history_is_fully_visible() -> None:
     log = talk(2)
     assert View.of(log).events == log
 
 
-def test_what_is_forgotten_is_not_seen_and_the_newest_summary_stands_in_for_it() -> None:
+def test_forgotten_events_are_replaced_by_the_newest_summary() -> None:
     log = talk(4)
     log.add(CondensationAction(forgotten_event_ids=[4, 5], summary="old", summary_offset=1))
     log.add(CondensationAction(forgotten_events_start_id=6, forgotten_events_end_id=7, summary="new", summary_offset=2))
@@ -77,7 +77,7 @@ def test_what_is_forgotten_is_not_seen_and_the_newest_summary_stands_in_for_it()
     assert "new" in str(build_messages(events))
 
 
-def test_a_request_is_handled_by_the_next_condensation() -> None:
+def test_request_is_answered_by_the_next_condensation() -> None:
     log = talk(2)
     log.add(CondensationRequestAction(), USER)
     assert View.of(log).wants_condensation
@@ -85,7 +85,7 @@ def test_a_request_is_handled_by_the_next_condensation() -> None:
     assert not View.of(log).wants_condensation
 
 
-def test_the_window_keeps_the_beginning_and_the_newer_half() -> None:
+def test_window_keeps_the_start_and_the_newer_half() -> None:
     log = talk(10)
     log.add(window(log))
     seen = [e.id for e in View.of(log).events]
@@ -93,7 +93,7 @@ def test_the_window_keeps_the_beginning_and_the_newer_half() -> None:
     assert seen[4:] == list(range(14, 24))
 
 
-def test_no_call_is_parted_from_its_result_and_no_answer_is_cut_in_two() -> None:
+def test_calls_keep_their_results_and_answers_stay_complete() -> None:
     for answers in range(1, 9):
         for calls in (1, 2, 3):
             log = talk(answers, calls)
@@ -106,7 +106,7 @@ def test_no_call_is_parted_from_its_result_and_no_answer_is_cut_in_two() -> None
             assert asked == [m["tool_call_id"] for m in messages if m["role"] == "tool"]
 
 
-def test_condensing_again_and_again_comes_to_an_end() -> None:
+def test_repeated_condensing_terminates() -> None:
     log = talk(6)
     sizes = []
     for _ in range(8):
@@ -116,7 +116,7 @@ def test_condensing_again_and_again_comes_to_an_end() -> None:
     assert sizes[-1] <= 6
 
 
-def test_a_queued_message_is_not_seen_before_it_is_said() -> None:
+def test_queued_message_is_invisible_until_it_is_sent() -> None:
     log = talk(1)
     queued = log.add(MessageAction(content="later", queued=True), USER)
     assert "later" not in str(build_messages(log))

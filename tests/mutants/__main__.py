@@ -19,7 +19,7 @@ from tests.program import ROOT
 
 COUNT = 60
 LIMIT_S = 180
-"""The tests of one bug end after this; what they have not noticed by then has survived."""
+"""Time limit of the tests of one bug; afterwards it counts as survived."""
 HUNK = re.compile(r"^@@ -\S+ \+(\d+)(?:,(\d+))? @@|^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
@@ -76,7 +76,7 @@ def places_of(root: Path, package: str, since: str) -> dict[str, set[int] | None
 
 
 def try_mutants(copy: Copy, mutants: Sequence[Mutant], tests: Sequence[str]) -> list[tuple[Mutant, str]]:
-    """The survivors, each with what is to be read of it; every mutant is told as it is tried."""
+    """The survivors, each with an explanation; every mutant is reported as it is tried."""
     known = SuiteIndex(ROOT)
     survivors = []
     for number, mutant in enumerate(mutants, 1):

@@ -15,20 +15,20 @@ from pathlib import Path
 PACKAGES = ("core", "runtime", "tui", "themes")
 LEFT_OUT = ("bench", "campaign", "docker", "journeys", "mutants", "peers")
 NEAREST = 8
-"""Files of tests that are run for one bug, where nothing else is said."""
+"""Number of test files that are run for one bug by default."""
 FARTHEST = 6
 """From this distance on, a test has nothing to do with a module."""
 
 
 class SuiteIndex:
-    """The tests of one source tree, by what they import."""
+    """The tests of one source tree, by their imports."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     @cached_property
     def _imports(self) -> dict[str, frozenset[str]]:
-        """The modules of ours that each module imports; tests and their helpers are modules too."""
+        """The project's modules that each module imports; tests and helpers are modules too."""
         files = {_module(self._root, path): path for path in _sources(self._root)}
         return {name: frozenset(_imported(name, path, files)) for name, path in files.items()}
 
@@ -40,7 +40,7 @@ class SuiteIndex:
         return [test.replace(".", "/") + ".py" for test in near]
 
     def _distance(self, test: str, module: str) -> tuple[int, int]:
-        """How far a test is from a module: by its name, by what it imports, and how much else that is."""
+        """The distance of a test from a module: by name, by imports, and by the number of other imports."""
         imports = self._imports[test]
         *packages, name = module.split(".")
         *folders, about = test.removeprefix("tests.").split(".")
@@ -64,7 +64,7 @@ class SuiteIndex:
         return (5 if is_near else FARTHEST), len(imports)
 
     def _reached(self, test: str) -> set[str]:
-        """What a test imports, and what its helpers do, among them the `conftest` of its folder."""
+        """The imports of a test and of its helpers, including the `conftest` of its folder."""
         reached: set[str] = set()
         waiting = [test, test.rpartition(".")[0] + ".conftest"]
         while waiting:

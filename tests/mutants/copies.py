@@ -26,7 +26,7 @@ HANGS_S = 60
 NEAREST = 2
 """Files of tests that run first, by themselves."""
 ENDED = frozenset({0, 1, 5})
-"""How pytest ends where the tests passed, where one failed, and where there was none."""
+"""Exit statuses of pytest: passed, failed, no tests."""
 FAILURE = re.compile(r"^(?:FAILED|ERROR) ([^\s\[:]+(?:::[^\s\[]+)?)", re.MULTILINE)
 PLACES = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "handloom" / "mutants"
 """Not the folder for temporary files: that one may lie in memory, and on another disk links are copies."""
@@ -37,7 +37,7 @@ MOST_FAILING = 5
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of the tests: the one that failed because of the bug, or none; and whether their time was over."""
+    """The result of the tests: the one that failed because of the bug, if any, and whether they timed out."""
 
     killed_by: str = ""
     is_over: bool = False

@@ -20,7 +20,7 @@ COMPARISONS = {
 }  # fmt: skip
 ARITHMETIC = {"+": "-", "-": "+", "*": "/", "//": "*", "/": "*", "%": "*", "<<": ">>", ">>": "<<", "&": "|"}
 SMALL = 16
-"""Whole numbers up to this one are changed by one, larger ones are doubled: nobody tests 10,000,001 bytes."""
+"""Integers up to this one are changed by one, larger ones are doubled: 10,000,001 bytes need no test."""
 SILENT = frozenset({"log", "logger", "logging", "warnings"})
 """Calls of methods of these only tell something."""
 
@@ -55,7 +55,7 @@ def bugs_in(source: bytes, lines: Iterable[int] | None = None) -> list[list[Bug]
 
 
 def is_sound(source: bytes, bug: Bug) -> bool:
-    """Whether the bug makes another program, and one that can be read."""
+    """Whether the bug changes the program and can be parsed."""
     try:
         changed = ast.parse(bug.planted_in(source))
     except (SyntaxError, ValueError):
@@ -90,7 +90,7 @@ class _Finder(ast.NodeVisitor):
         self.found.append([Bug(node.lineno, kind, start, end, text) for text in texts])
 
     def _operator(self, left: ast.expr, right: ast.expr, table: dict[str, str], kind: str) -> None:
-        """Replace the operator that stands between two expressions."""
+        """Replace the operator between two expressions."""
         (_, start), (end, _) = self._span(left), self._span(right)
         names = "|".join(
             r"\b" + n.replace(" ", r"\s+") + r"\b" if n[0].isalpha() else re.escape(n) for n in _long(table)
@@ -100,7 +100,7 @@ class _Finder(ast.NodeVisitor):
             line = left.end_lineno or left.lineno
             self.found.append([Bug(line, kind, start + match.start(), start + match.end(), other.encode())])
 
-    # -- what is left alone
+    # -- nodes without bugs --------------------------------------------------------------------------------------------
 
     def visit_Assert(self, node: ast.Assert) -> None: ...
 

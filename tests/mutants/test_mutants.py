@@ -1,4 +1,4 @@
-"""Bugs are planted in a copy, run against the tests that touch the file, and the survivors are told."""
+"""Bugs are planted in a copy, tested with the tests that touch the file, and survivors are reported."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ def planted(source: bytes) -> set[str]:
         ("if TYPE_CHECKING: x = 1", set()),
     ],
 )
-def test_each_place_gets_its_bug(source: str, expected: set[str]) -> None:
+def test_each_location_gets_its_bug(source: str, expected: set[str]) -> None:
     assert planted(source.encode()) == expected
 
 
-def test_every_bug_of_our_own_files_can_be_read() -> None:
+def test_every_mutant_of_this_repository_can_be_parsed() -> None:
     for path in ("core/store/writer.py", "core/security/taint.py", "runtime/server/safe_paths.py"):
         source = (ROOT / path).read_bytes()
         places = bugs_in(source)
@@ -125,13 +125,13 @@ def test_every_bug_of_our_own_files_can_be_read() -> None:
                 assert is_sound(source, bug), difference(path, source, bug.planted_in(source))
 
 
-def test_a_bug_that_cannot_be_read_or_changes_nothing_is_not_sound() -> None:
+def test_unparsable_or_ineffective_mutant_is_rejected() -> None:
     assert is_sound(b"x = 1", Bug(1, "constant", 4, 5, b"2"))
     assert not is_sound(b"x = 1", Bug(1, "constant", 4, 5, b"(1)"))
     assert not is_sound(b"x = 1", Bug(1, "constant", 4, 5, b"("))
 
 
-def test_only_the_lines_that_changed_are_taken(toy: Path) -> None:
+def test_only_changed_lines_are_mutated(toy: Path) -> None:
     (toy / "core" / "toy.py").write_bytes(MODULE.replace(b"names[0]", b"names[1]"))
     assert changed_since(toy, "HEAD") == {"core/toy.py": {9}}
     lines = places_of(toy, "core", "HEAD")
@@ -139,7 +139,7 @@ def test_only_the_lines_that_changed_are_taken(toy: Path) -> None:
     assert {mutant.bug.line for mutant in mutants_of(toy, lines, 60, random.Random(1))} == {9}
 
 
-def test_as_many_are_taken_as_were_asked_for_and_the_same_for_the_same_seed(toy: Path) -> None:
+def test_sample_has_the_requested_size_and_depends_on_the_seed(toy: Path) -> None:
     def taken(seed: int) -> list[Mutant]:
         return list(mutants_of(toy, {"core/toy.py": None}, 3, random.Random(seed)))
 
@@ -148,7 +148,7 @@ def test_as_many_are_taken_as_were_asked_for_and_the_same_for_the_same_seed(toy:
     assert any(taken(1) != taken(seed) for seed in range(2, 9))
 
 
-def test_the_tests_of_a_module_are_those_of_its_name_and_those_that_import_it() -> None:
+def test_tests_of_a_module_match_its_name_or_import_it() -> None:
     tests = SuiteIndex(ROOT)
     assert tests.touching("core/security/taint.py")[:2] == [
         "tests/security/test_taint.py",
@@ -159,9 +159,7 @@ def test_the_tests_of_a_module_are_those_of_its_name_and_those_that_import_it() 
 
 
 @pytest.mark.timeout(300)
-def test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as_it_was(
-    toy: Path, tmp_path: Path
-) -> None:
+def test_mutant_is_killed_by_a_passing_test_and_the_tree_is_unchanged(toy: Path, tmp_path: Path) -> None:
     wrong_bound, swapped = MODULE.replace(b"<=", b"<"), MODULE.replace(b"if names", b"if not names")
     with copied(toy, 1, tmp_path / "copies") as copy:
         killed = copy.judge("core/toy.py", wrong_bound, ["tests/test_toy.py"], 100)
@@ -177,17 +175,17 @@ def test_a_bug_is_killed_by_a_test_that_passes_without_it_and_the_tree_stays_as_
     assert not held.exists()
 
 
-def test_every_row_of_the_threats_has_one_bug_or_a_reason() -> None:
+def test_every_threat_row_has_one_bug_or_a_reason() -> None:
     planted = [bug.number for bug in PLANTED]
     assert planted == [row.number for row in THREATS if row.number not in NOT_PLANTED]
     assert NOT_PLANTED.keys() <= {row.number for row in THREATS}
 
 
-def test_the_bug_of_each_row_of_the_threats_has_its_place() -> None:
+def test_bug_of_each_threat_row_has_its_location() -> None:
     for bug in PLANTED:
         ast.parse(broken(ROOT, bug))
 
 
-def test_every_bug_of_a_row_is_to_be_killed_by_a_test_of_that_row() -> None:
+def test_every_bug_of_a_row_is_killed_by_a_test_of_that_row() -> None:
     tests = {row.number: row.tests for row in THREATS}
     assert [bug.number for bug in PLANTED if bug.test not in tests[bug.number]] == []

@@ -1,4 +1,4 @@
-"""Bugs that take away what is held against a row of docs/threats.md, each with the test of the row that has to fail.
+"""Bugs that disable the protection of a row of docs/threats.md, each with the test of the row that must fail.
 
 `python -m tests.mutants --threats` plants them. `old` is in its file exactly once; a short test holds that, so that a
 change of the program takes its row along. Every row has one, or a reason in `NOT_PLANTED`. A bug must not
@@ -24,7 +24,7 @@ class Planted:
 NOT_PLANTED = {
     "B01": "Chromium ends redirects and reloads; its tests never reach our limit for a navigation, which is 30 s",
 }
-"""By row, why no bug of ours can be noticed."""
+"""By row, the reason why no planted bug can be noticed."""
 
 PLANTED = (
     Planted(
@@ -116,7 +116,7 @@ PLANTED = (
         "core/trust/trust_store.py",
         "if yes.get(piece.path) == piece.digest)",
         "if piece.path in yes)",
-        "tests/memory/test_knowledge.py::test_what_changes_waits_for_another_yes",
+        "tests/memory/test_knowledge.py::test_changed_file_needs_new_approval",
     ),
     Planted(
         "C07",
@@ -130,14 +130,14 @@ PLANTED = (
         "core/import_export/bounded_json.py",
         '    if place < len(text):\n        raise Fault(f"something follows',
         '    if False:\n        raise Fault(f"something follows',
-        "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+        "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
     ),
     Planted(
         "I02",
         "core/import_export/bounded_json.py",
         "    if len(found) != len(pairs):",
         "    if False:",
-        "tests/import_export/test_bounded_json.py::TestWhatIsRefused::test_it_says_why",
+        "tests/import_export/test_bounded_json.py::TestRefused::test_refusal_gives_the_reason",
     ),
     Planted(
         "I03",
@@ -151,7 +151,7 @@ PLANTED = (
         "core/import_export/imported_conversation.py",
         "        if found > self.now + FUTURE:",
         "        if False:",
-        "tests/import_export/test_foreign_files.py::TestNumbers::test_a_time_in_the_future_is_the_time_of_the_import",
+        "tests/import_export/test_foreign_files.py::TestNumbers::test_future_time_becomes_the_import_time",
     ),
     Planted(
         "I06",
@@ -165,21 +165,21 @@ PLANTED = (
         "core/import_export/untrusted_files.py",
         "any(part in _NO_NAMES for part in parts) or ",
         "",
-        "tests/import_export/test_untrusted_files.py::TestArchives::test_a_name_that_leads_out_is_refused",
+        "tests/import_export/test_untrusted_files.py::TestArchives::test_path_outside_the_archive_is_refused",
     ),
     Planted(
         "I08",
         "core/import_export/untrusted_files.py",
         "        if total > MAX_TOTAL_BYTES or total > max(RATIO_FROM_BYTES, MAX_RATIO * size):",
         "        if total > MAX_TOTAL_BYTES:",
-        "tests/import_export/test_untrusted_files.py::TestArchives::test_a_zip_bomb_is_refused_before_unpacking",
+        "tests/import_export/test_untrusted_files.py::TestArchives::test_zip_bomb_is_refused_before_unpacking",
     ),
     Planted(
         "I09",
         "core/import_export/archive.py",
         "found = measured(data[:HEAD_BYTES])",
         'found = measured(data[:HEAD_BYTES]) or ("PNG", 1, 1)',
-        "tests/import_export/test_foreign_files.py::TestArchive::test_an_invalid_picture_is_refused",
+        "tests/import_export/test_foreign_files.py::TestArchive::test_invalid_picture_is_refused",
     ),
     Planted(
         "I10",
@@ -193,7 +193,7 @@ PLANTED = (
         "runtime/server/safe_paths.py",
         "        fd = os.open(self.name, _READ, dir_fd=self.folder)",
         "        fd = os.open(self.path, _READ)",
-        "tests/campaign/test_campaign.py::TestSwaps::test_a_link_that_is_swapped_in_leads_nowhere",
+        "tests/campaign/test_campaign.py::TestSwaps::test_link_swapped_in_during_an_edit_is_not_followed",
     ),
     Planted(
         "I12",
@@ -214,14 +214,14 @@ PLANTED = (
         "runtime/git_files.py",
         '["git", f"--git-dir={repository}", f"--work-tree={folder}", *arguments],\n            cwd=repository,',
         '["git", *arguments],\n            cwd=folder,',
-        "tests/tui/prompt/test_files.py::test_a_hostile_repository_has_no_say",
+        "tests/tui/prompt/test_files.py::test_hostile_repository_runs_nothing",
     ),
     Planted(
         "I15",
         "core/repository.py",
         'if parts.scheme not in ("https", "http", "ssh", "file"):',
         "if False:",
-        "tests/conversations/test_repository.py::test_what_git_could_take_for_something_else_is_refused",
+        "tests/conversations/test_repository.py::test_addresses_and_branches_that_look_like_options_are_refused",
     ),
     Planted(
         "I16",
@@ -252,28 +252,28 @@ PLANTED = (
         "core/llm/router.py",
         "if error.kind not in FAILS_OVER or is_shown or after is None:",
         "if is_shown or after is None:",
-        "tests/llm/test_router.py::test_what_the_user_has_to_put_right_is_not_hidden_behind_another_model",
+        "tests/llm/test_router.py::test_errors_that_the_user_must_fix_use_no_fallback",
     ),
     Planted(
         "L02",
         "core/llm/model_host_client.py",
         "if attempt == policy.attempts:",
         "if attempt == policy.attempts + 1:",
-        "tests/llm/test_retry.py::test_ten_thousand_sequences_of_failures_end_within_their_tries_and_waits",
+        "tests/llm/test_retry.py::test_random_sequences_of_failures_stay_within_the_limits",
     ),
     Planted(
         "L03",
         "core/llm/call.py",
         'limit.reschedule(min(end_at, clock() + settings["idle_timeout_s"]))',
         "limit.reschedule(end_at)",
-        "tests/llm/test_model_host.py::test_a_provider_that_does_not_go_on_is_left",
+        "tests/llm/test_model_host.py::test_stalled_provider_times_out",
     ),
     Planted(
         "L04",
         "core/llm/call.py",
         "    if not is_finished(stream, reader, answer.finish_reason):",
         "    if False:",
-        "tests/llm/test_model_host.py::test_each_way_to_fail_has_its_kind_and_shows_no_key",
+        "tests/llm/test_model_host.py::test_each_failure_has_its_kind_and_shows_no_key",
     ),
     Planted(
         "L05",
@@ -294,7 +294,7 @@ PLANTED = (
         "core/llm/router.py",
         "if error.kind is not ModelErrorKind.CONTEXT_WINDOW or large is None or llm is large:",
         "if True:",
-        "tests/llm/test_router.py::test_what_turns_out_not_to_fit_goes_to_the_larger_model_once",
+        "tests/llm/test_router.py::test_call_that_does_not_fit_goes_to_the_larger_model_once",
     ),
     Planted(
         "L08",
@@ -308,49 +308,49 @@ PLANTED = (
         "core/llm/model_host_client.py",
         "            del self._calls[number]",
         "            pass",
-        "tests/llm/test_model_host.py::test_wherever_a_call_is_cancelled_nothing_of_it_is_left",
+        "tests/llm/test_model_host.py::test_call_cancelled_at_any_moment_leaves_nothing",
     ),
     Planted(
         "L10",
         "core/llm/registry.py",
         'if url.scheme == "http" and has_key and not is_loopback(base):',
         "if False:",
-        "tests/llm/test_factory.py::test_a_key_is_not_sent_unencrypted_to_another_machine",
+        "tests/llm/test_factory.py::test_key_is_not_sent_unencrypted_to_another_machine",
     ),
     Planted(
         "L11",
         "core/llm/cassette.py",
         "text = without_secrets(_KEYS.sub(KEY, text), self._redactor)",
         "pass",
-        "tests/llm/test_cassettes.py::test_no_secret_no_picture_and_no_place_is_in_the_file",
+        "tests/llm/test_cassettes.py::test_file_contains_no_secret_picture_or_path",
     ),
     Planted(
         "M01",
         "core/mcp/supervisor.py",
         "lambda: self._spawn(self._retry(server))",
         "lambda: None",
-        "tests/mcp/test_supervisor.py::test_the_host_is_started_again_with_all_servers",
+        "tests/mcp/test_supervisor.py::test_restarted_host_restarts_all_servers",
     ),
     Planted(
         "M02",
         "core/mcp/supervisor.py",
         'for tool in tools if approved.get(tool["name"], {}).get("hash") == tool["hash"]}',
         "for tool in tools}",
-        "tests/mcp/test_supervisor.py::test_a_tool_that_changed_is_blocked_until_it_is_approved",
+        "tests/mcp/test_supervisor.py::test_changed_tool_is_blocked_until_approval",
     ),
     Planted(
         "M03",
         "core/mcp/approvals.py",
         'if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:',
         "if not isinstance(entry, dict):",
-        "tests/mcp/test_supervisor.py::test_another_command_asks_again",
+        "tests/mcp/test_supervisor.py::test_changed_command_asks_again",
     ),
     Planted(
         "M04",
         "core/mcp/tool_registry.py",
         "    if uri not in known and (",
         "    if False and (",
-        "tests/mcp/test_supervisor.py::test_what_a_server_has_not_listed_is_not_read",
+        "tests/mcp/test_supervisor.py::test_unlisted_resource_is_not_read",
     ),
     Planted(
         "R01",
@@ -364,7 +364,7 @@ PLANTED = (
         "tui/terminal_io/escapes.py",
         'return f"{_ESC}]2;{sanitize_line(text, TITLE_CELLS)}{_END}"',
         'return f"{_ESC}]2;{text}{_END}"',
-        "tests/tui/workspace/test_attention.py::test_no_text_ends_the_sequence_that_it_stands_in",
+        "tests/tui/workspace/test_attention.py::test_text_cannot_end_its_escape_sequence",
     ),
     Planted(
         "R03",
@@ -392,7 +392,7 @@ PLANTED = (
         "tui/terminal_io/escapes.py",
         "        os.write(fd, RESET.encode())\n",
         "",
-        "tests/journeys/test_terminal_whole.py::test_what_a_killed_one_left_behind_is_mended_by_the_next",
+        "tests/journeys/test_terminal_whole.py::test_next_start_restores_the_terminal_after_a_kill",
     ),
     Planted(
         "R13",
@@ -563,14 +563,14 @@ PLANTED = (
         "runtime/server/request_guard.py",
         "if version != str(PROTOCOL_VERSION):",
         "if False:",
-        "tests/runtime/server/test_identity.py::test_a_request_in_another_version_is_refused",
+        "tests/runtime/server/test_identity.py::test_request_with_another_version_is_refused",
     ),
     Planted(
         "S24",
         "runtime/server/bash_session.py",
         "        async with self._lock:\n            shell, is_done",
         "        async with asyncio.Lock():\n            shell, is_done",
-        "tests/runtime/server/test_user_terminal.py::test_a_command_of_the_agents_waits_for_the_end_of_the_turn",
+        "tests/runtime/server/test_user_terminal.py::test_agents_command_waits_for_the_end_of_the_turn",
     ),
     Planted(
         "S25",
@@ -591,7 +591,7 @@ PLANTED = (
         "core/secrets/redactor.py",
         "form for value in fresh for form in forms(value)",
         "value.encode() for value in fresh",
-        "tests/secrets/test_redacted_streams.py::test_a_secret_is_redacted_in_every_encoding_that_programs_use",
+        "tests/secrets/test_redacted_streams.py::test_secret_is_redacted_in_every_common_encoding",
     ),
     Planted(
         "X04",
@@ -605,7 +605,7 @@ PLANTED = (
         "core/logs.py",
         "return self._redact(super().format(record))",
         "return super().format(record)",
-        "tests/base/test_logs.py::test_no_line_holds_what_is_to_be_redacted",
+        "tests/base/test_logs.py::test_secrets_are_redacted_in_every_line",
     ),
     Planted(
         "X11",

@@ -1,7 +1,7 @@
 """A Python that has imported pytest and other people's libraries, and forks each run of pytest from itself.
 
 Starting Python and importing those takes longer than most tests of one module. Nothing of the project is imported
-before the fork, so each run reads the sources anew.
+before the fork, so each run reads the current sources.
 
 Run as a program: `python warm.py FOLDER`. A line of JSON on its standard input is a list: the arguments for pytest, the
 file that its output goes to, and a limit in seconds. The line that answers is the exit status, or null where the run
@@ -72,7 +72,7 @@ def _forked(arguments: list[str], output: str, limit_s: float) -> int | None:
         _, status = os.waitpid(pid, 0)
         is_over = signal.setitimer(signal.ITIMER_REAL, 0)[0] == 0
     finally:
-        with suppress(ProcessLookupError):  # what the run left behind
+        with suppress(ProcessLookupError):  # leftovers of the run
             os.killpg(pid, signal.SIGKILL)
     return None if is_over else os.waitstatus_to_exitcode(status)
 

@@ -1,4 +1,4 @@
-"""A wheel of this source tree, an environment to install it in, and a folder of modules that nobody should run."""
+"""A wheel of this source tree, an environment to install it in, and a folder of modules that must not be imported."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.program import ROOT, Ended
 TRAPS = ("core", "tui", "runtime", "handloom", "json", "asyncio")
 """Packages of these names are in the folder."""
 ALSO_TRAPS = ("re", "typing", "argparse", "collections", "runpy", "pydantic", "aiohttp", "textual", "litellm", "zmq")
-"""And modules of these: what is imported first in one process or another."""
+"""Modules that some processes import first."""
 _TRAP = """import os, sys
 def process():
     with open("/proc/self/cmdline", "rb") as words:
@@ -39,7 +39,7 @@ def build_wheel(folder: Path) -> Path:
 
 
 def foreign_wheel(folder: Path) -> Path:
-    """A package whose wheel ships top-level packages with the names of ours."""
+    """A package whose wheel has top-level packages with the names of Handloom's."""
     name = "hostile-1.0"
     info = f"{name}.dist-info"
     files = {f"{package}/__init__.py": b"whose = 'the other package'\n" for package in ("core", "runtime", "tui")}
@@ -59,7 +59,7 @@ def foreign_wheel(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class Installation:
-    """An environment of its own. What Handloom depends on is seen in the one that the tests run in."""
+    """A separate environment, which sees the dependencies of the one in which the tests run."""
 
     folder: Path
 

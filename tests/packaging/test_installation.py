@@ -1,4 +1,4 @@
-"""What is installed is one package, and no process of it loads a module that a workspace or another package brings."""
+"""One package is installed, and none of its processes imports a module of a workspace or of another package."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def named(pythonpath: str, traps: TrapFolder) -> str:
     return pythonpath.format(workspace=traps.workspace, link=traps.workspace.parent / "link")
 
 
-def test_the_wheel_holds_one_package_and_two_scripts(wheel: Path) -> None:
+def test_wheel_has_one_package_and_two_scripts(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith((".dist-info", ".data"))} == {"handloom"}
@@ -72,7 +72,7 @@ def test_the_wheel_holds_one_package_and_two_scripts(wheel: Path) -> None:
     assert {f"handloom/{name}" for name in modules} <= set(names)
 
 
-def test_another_package_with_a_core_replaces_nothing(installation: Installation, tmp_path: Path) -> None:
+def test_other_package_named_core_replaces_nothing(installation: Installation, tmp_path: Path) -> None:
     assert "other package" in (installation.packages / "core" / "__init__.py").read_text()
     outside = TrapFolder(tmp_path)
     done = outside.start(installation.script("handloom"), "list", "--json", cwd=str(tmp_path))
@@ -80,7 +80,7 @@ def test_another_package_with_a_core_replaces_nothing(installation: Installation
 
 
 @pytest.mark.parametrize("pythonpath", PYTHONPATHS)
-def test_the_scripts_load_nothing_of_the_folder(pythonpath: str, installation: Installation, traps: TrapFolder) -> None:
+def test_scripts_import_nothing_from_the_folder(pythonpath: str, installation: Installation, traps: TrapFolder) -> None:
     path = named(pythonpath, traps)
     done = traps.start(installation.script("handloom"), "list", PYTHONPATH=path)
     served = traps.start(installation.script("handloom-server"), "--help", PYTHONPATH=path)
@@ -90,10 +90,10 @@ def test_the_scripts_load_nothing_of_the_folder(pythonpath: str, installation: I
 
 
 @pytest.mark.parametrize("pythonpath", ["{workspace}", "{workspace}/core", "{above}"])
-def test_nor_of_a_workspace_that_an_option_names(
+def test_scripts_import_nothing_from_a_workspace_option(
     pythonpath: str, installation: Installation, traps: TrapFolder, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Nor of folders inside it, nor of the one that it is in, where its own name may be a module's."""
+    """The same for folders inside it, and for its parent, in which its own name may be a module's."""
     workspace = traps.workspace.parent / "json"
     traps.workspace.rename(workspace)
     (workspace / "__init__.py").write_text((workspace / "core" / "__init__.py").read_text())
@@ -110,7 +110,7 @@ def test_nor_of_a_workspace_that_an_option_names(
 
 
 @pytest.mark.parametrize("pythonpath", [".", "{workspace}"])
-def test_a_conversation_runs_no_module_of_its_workspace_but_in_its_kernel(
+def test_only_the_kernel_imports_modules_of_the_workspace(
     pythonpath: str, installation: Installation, traps: TrapFolder, tmp_path: Path
 ) -> None:
     cell = "import core, json; print('core is', core.whose, 'and json reads', json.loads('1'))"
@@ -127,7 +127,7 @@ def test_a_conversation_runs_no_module_of_its_workspace_but_in_its_kernel(
     assert re.match(r"core in .+ -P .+/runtime/plugins/jupyter/kernel_program\.py ", line)
 
 
-def test_a_cell_finds_no_module_of_handloom(installation: Installation, tmp_path: Path) -> None:
+def test_cell_finds_no_module_of_handloom(installation: Installation, tmp_path: Path) -> None:
     """Without the other package, whose `core` it would find."""
     cell = (
         "import importlib.util\n"
@@ -148,7 +148,7 @@ def test_a_cell_finds_no_module_of_handloom(installation: Installation, tmp_path
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_processes_that_handloom_starts_load_nothing_of_the_folder(
+def test_child_processes_import_nothing_from_the_folder(
     module: str, installation: Installation, traps: TrapFolder
 ) -> None:
     """By the command that a process makes which leaves the folder out: `-I` does, and its environment names it."""
@@ -164,7 +164,7 @@ def test_processes_that_handloom_starts_load_nothing_of_the_folder(
         assert done.status == MODULES[module], done.err
 
 
-def test_the_action_server_starts_and_ends(installation: Installation, traps: TrapFolder, tmp_path: Path) -> None:
+def test_action_server_starts_and_ends(installation: Installation, traps: TrapFolder, tmp_path: Path) -> None:
     key_file, socket = tmp_path / "key", tmp_path / "s"
     key_file.write_text("k" * 64)
     words = ["--working-dir", ".", "--uds", str(socket), "--key-file", str(key_file), "--stdin-lifeline"]
@@ -182,7 +182,7 @@ def test_the_action_server_starts_and_ends(installation: Installation, traps: Tr
     assert traps.run == []
 
 
-def test_packages_with_plugins_are_found_in_folders_of_pythonpath_elsewhere(
+def test_plugin_packages_are_found_in_other_pythonpath_folders(
     installation: Installation, traps: TrapFolder, tmp_path: Path
 ) -> None:
     site = tmp_path / "plugins"

@@ -1,1 +1,1 @@
-"""Twenty local pages, what is done on each, and how what BrowserGym tells of them is compared with what we tell."""
+"""Twenty local pages, the steps on each, and the comparison of BrowserGym's observations with Handloom's."""

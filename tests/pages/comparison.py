@@ -1,4 +1,4 @@
-"""What differs between BrowserGym's side and ours, and which of it is meant.
+"""The differences between BrowserGym's side and Handloom's, and which of them are intended.
 
 Meant everywhere: a page gets no attributes from us but `bid`, so an error does not name BrowserGym's on an element;
 and a frame can itself be acted on, where BrowserGym looks for it within itself.
@@ -34,7 +34,7 @@ MEANT = (
         "For the same reason list items keep their numbers, where BrowserGym makes each a 0.",
     ),
 )
-"""Page, what the difference is about, and why we differ."""
+"""The page, the subject of the difference, and its reason."""
 
 _ELEMENT = re.compile(r"<(\w+)([^<>]*)>")
 
@@ -79,8 +79,10 @@ def _of_states(theirs: State, ours: State) -> Iterator[str]:
 
 
 def _gist(error: str) -> list[str]:
-    """What an error says, once each: how often playwright tried depends on the machine, and which attributes an element
-    has on who has read the page."""
+    """The content of an error without duplicates.
+
+    The number of playwright's attempts depends on the machine, and the attributes of an element on who read the page.
+    """
     lines = (re.sub(r"^\s*(- |\d+ × )", "", line).strip() for line in _ELEMENT.sub(_bare, error).split("\n"))
     return list(dict.fromkeys(line for line in lines if not re.fullmatch(r"waiting \d+ms", line)))
 

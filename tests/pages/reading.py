@@ -1,4 +1,4 @@
-"""Our side: each page as it is opened and after each step, in the form in which BrowserGym's side is read."""
+"""Handloom's side: each page at the start and after each step, in the form of BrowserGym's side."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ELEMENTS = (FOLDER / "elements.js").read_text()
 
 
 async def program() -> str:
-    """The Chromium of this machine: the one that our browser plugin starts. Raises NoChromiumError."""
+    """The Chromium that the browser plugin starts. Raises NoChromiumError."""
     async with async_playwright() as playwright:
         return chromium.find(playwright)
 
@@ -88,7 +88,7 @@ async def told(page: Page) -> dict[str, Any]:
 
 
 async def do(page: Page, step: list[Any]) -> str:
-    """Carry out one action on an element; the answer is its error as BrowserGym words it, empty where there is none."""
+    """Carry out one action on an element. Returns the error in BrowserGym's wording, or an empty text."""
     name, bid, *arguments = step
     try:
         element = await find(page, bid)

@@ -1,1 +1,1 @@
-"""Programs of others against ours: `python -m tests.peers`, and tests that need what it installs."""
+"""Comparisons with published programs: `python -m tests.peers`, and tests that need their packages."""

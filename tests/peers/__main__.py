@@ -1,8 +1,8 @@
-"""`python -m tests.peers`: OpenHands' published client, BrowserGym itself and MCP servers of others, with ours.
+"""`python -m tests.peers`: OpenHands' published client, BrowserGym and published MCP servers, compared with Handloom.
 
-With `openhands`, `browsergym` or `mcp` only that one. Their packages are installed into environments of their own at
-the first run (some minutes); `--install` does only that, and `--lock` resolves what is installed anew. Exit status:
-0 all fits, 1 something does not, 2 a peer could not be installed.
+With `openhands`, `browsergym` or `mcp` only that one. The first run installs their packages into separate environments
+(some minutes); `--install` does only that, and `--lock` resolves the packages again. Exit status: 0 everything matches,
+1 something differs, 2 a peer could not be installed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""BrowserGym itself, as it is, on the pages of `tests/pages`: what it tells of each.
+"""BrowserGym itself, unchanged, on the pages of `tests/pages`: its observations of each.
 
-Runs where `browsergym-core` is installed, and imports nothing of ours.
-Arguments: the folder of the pages, the folder for what it told (one JSON file a page), the program of the browser.
+Runs where `browsergym-core` is installed, and imports nothing of Handloom.
+Arguments: the folder of the pages, the folder for the observations (one JSON file a page), the browser's program.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, Route, ViewportSize, sync_playwright
 
 ADDRESS = "http://pages.test/"
-"""Where the pages are: the same on every machine, answered from the folder and never asked for by name."""
+"""The address of the pages: the same on every machine, answered from the folder without resolving the name."""
 VIEW: ViewportSize = {"width": 1280, "height": 720}
 
 
@@ -75,7 +75,7 @@ def _encoded(pixels: Any) -> str:
 
 
 def do(page: Page, step: list[Any]) -> str:
-    """Carry out one action as BrowserGym's environment does; the answer is its error, empty where there is none."""
+    """Carry out one action like BrowserGym's environment. Returns the error, or an empty text."""
     name, *arguments = step
     actions = HighLevelActionSet(subsets=["bid", "nav"])
     try:
@@ -87,7 +87,7 @@ def do(page: Page, step: list[Any]) -> str:
 
 
 def read(browser: Browser, folder: Path, name: str, steps: list[list[Any]]) -> dict[str, Any]:
-    """The page as it is opened, and after each step."""
+    """The observations of the page at the start and after each step."""
     elements = (folder / "elements.js").read_text()
     context = browser.new_context(viewport=VIEW)
     context.set_default_timeout(5000)

@@ -24,7 +24,7 @@ CLICK_TEST = "tests/runtime/plugins/test_evaluation.py"
 STYLES: list[dict[str, Any]] = json.loads((reading.FOLDER / "styles.json").read_text("utf-8"))
 
 Pages = dict[str, dict[str, Any]]
-"""What one side tells, by the name of the page."""
+"""The observations of one side, by page."""
 
 
 def main() -> int:
@@ -69,7 +69,7 @@ def read_by_us() -> Pages:
 
 
 def differences(name: str, theirs: Pages, ours: Pages) -> list[str]:
-    """What is told otherwise of one page, and what our pure parts make otherwise of what BrowserGym read."""
+    """The differences in the observations of one page, and in pure functions' results for BrowserGym's data."""
     return [
         *comparison.differences(name, theirs[name], ours[name]),
         *comparison.of_what_is_made(theirs[name]["made"], STYLES),

@@ -1,7 +1,7 @@
-"""Environments of their own for the peers, in the user's cache, from locked requirements.
+"""Separate environments for the peers, in the user's cache, from locked requirements.
 
-`python -m tests.peers --install` makes them; HANDLOOM_PEERS names another folder for them. What is installed is what
-`*.lock` says, with hashes; `--lock` resolves `*.in` anew.
+`python -m tests.peers --install` makes them; HANDLOOM_PEERS names another folder for them. The versions and
+hashes are in `*.lock`; `--lock` resolves `*.in` again.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 PYTHON = "3.12"
-"""What the peers' wheels are for."""
+"""The platform of the peers' wheels."""
 HERE = Path(__file__).parent
 QUARANTINE = timedelta(days=8)
 """Nothing younger is locked, as in `make lock`."""
@@ -28,11 +28,11 @@ QUARANTINE = timedelta(days=8)
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What is installed together: `NAME.in` names it, `NAME.lock` is all of it."""
+    """Packages installed together: `NAME.in` names them, `NAME.lock` lists all of them."""
 
     name: str
     title: str
-    """What it is called where results are told: the package and its version."""
+    """Its name in reports: the package and its version."""
 
     @property
     def lock(self) -> Path:
@@ -68,7 +68,7 @@ def missing() -> str:
 
 
 def install(peer: Peer) -> Path | None:
-    """The interpreter of the environment, which is made where it is missing; None where it cannot be, which is said."""
+    """The interpreter of the environment, created if missing; None with a message if that fails."""
     if python := installed(peer):
         return python
     python = peer.folder / "bin/python"
@@ -92,7 +92,7 @@ def install(peer: Peer) -> Path | None:
 
 
 def lock(peer: Peer) -> int:
-    """Resolve what the peer is anew; the exit status of what resolves it."""
+    """Resolve the requirements of a peer again. Returns the exit status of the resolver."""
     base = _base()
     if base is None:
         print(f"Python {PYTHON} is needed. Install it, or name it in HANDLOOM_PEER_PYTHON.", file=sys.stderr)
@@ -118,7 +118,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _path_of(candidate: str) -> str | None:
-    """A candidate that runs and is of the right version: a shim may be on the path without what it stands for."""
+    """A candidate that runs and has the correct version: a shim may be on the path without its interpreter."""
     path = shutil.which(candidate)
     if path is None:
         return None

@@ -1,7 +1,7 @@
-"""MCP servers that others published, used by a scripted agent of ours in one conversation, one killed in the middle.
+"""Published MCP servers, used by a scripted agent in one conversation; one is killed during a call.
 
 One of PyPI, two of npm, each in the version named here and in a folder of the user's cache. The killed one dies while
-the agent waits for it: the agent is told, goes on with the others, and uses it again once it is back.
+the agent waits for it: the agent gets an error, continues with the others, and uses it again after its restart.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def main() -> int:
 
 
 def installed_by_npm() -> Path | None:
-    """The folder of the programs, installed where they are missing; None where they cannot be, which is said."""
+    """The folder of the programs, installed if missing; None with a message if that fails."""
     folder = user_cache_path("handloom") / "peers" / "npm"
     if not (folder / ".installed").exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def installed_by_npm() -> Path | None:
 
 
 async def conversation(folder: Path, python_programs: Path, npm_programs: Path) -> int:
-    """Have an agent use all three, kill one while it works, and say of each call what came of it."""
+    """Have an agent use all three servers and kill one. Reports the result of each call."""
     home, workspace = folder / "home", folder / "workspace"
     workspace.mkdir()
     servers: dict[str, Any] = {
@@ -95,7 +95,7 @@ async def conversation(folder: Path, python_programs: Path, npm_programs: Path) 
 
 
 def calls(note: str) -> list[tuple[dict[str, Any], str]]:
-    """What the agent calls for the first message, and what it is answered; `LONG` is under way when its server dies."""
+    """The agent's calls for the first message, and the expected results; `LONG` is running when its server dies."""
     return [
         (call("time__convert_time", source_timezone="UTC", time="12:00", target_timezone="Asia/Tokyo"), "21:00"),
         (call("everything__get-sum", a=1, b=2), "is 3"),
@@ -110,7 +110,7 @@ def calls(note: str) -> list[tuple[dict[str, Any], str]]:
 
 
 def answer_to(call: Envelope, events: list[Envelope]) -> Observation | None:
-    """The one observation that answers a call; None where there is none, or not one alone."""
+    """The only observation of a call; None if there is not exactly one."""
     found = [e.event for e in events if e.cause == call.id and isinstance(e.event, Observation)]
     kinds = [event for event in found if event.kind in (MCPObservation.kind, "error")]
     return kinds[0] if len(kinds) == 1 else None

@@ -1,4 +1,4 @@
-"""OpenHands' own published client, as it is, against our action server. Runs where `openhands-ai` is installed.
+"""OpenHands' published client, unchanged, against the action server. Runs where `openhands-ai` is installed.
 
 Arguments: the server's address, the file with its key, a folder to work in, the file for the outcome: one JSON object a
 line with `what` was asked, what was `said`, and whether it `fits`.
@@ -48,11 +48,11 @@ from openhands.runtime.utils.request import RequestHTTPError
 from openhands.storage.memory import InMemoryFileStore
 
 Rows = Generator[tuple[str, str, bool], None, None]
-"""What was asked, what was said, whether it fits."""
+"""The request, the response, and whether it fits."""
 
 
 class Peer(ActionExecutionClient):  # type: ignore[misc]
-    """The client, told where the server is: all that its launchers add to it."""
+    """The client with the server's address, which is all that its launchers add."""
 
     def __init__(self, url: str, key: str) -> None:
         config = OpenHandsConfig()
@@ -192,7 +192,7 @@ def transfers(peer: Peer, folder: Path) -> Rows:
 
 
 def tools(peer: Peer, folder: Path) -> Rows:
-    """What the client builds out of commands and files: variables of the environment, and Git's changes."""
+    """The client's functions built on commands and files: environment variables and Git changes."""
     peer.add_env_vars({"peer_name": 'with "quotes"'})
     told = peer.do(CmdRunAction('echo "$PEER_NAME"'))
     yield "add_env_vars", repr(said(told)), said(told) == 'with "quotes"'
@@ -218,7 +218,7 @@ PAGE = b"""<!doctype html><title>Peer</title>
 
 
 class Site(BaseHTTPRequestHandler):
-    """One page, whatever is asked for."""
+    """One page for every request."""
 
     def do_GET(self) -> None:
         self.send_response(200)
@@ -301,7 +301,7 @@ def cells(peer: Peer, folder: Path) -> Rows:
 
 
 def others(peer: Peer, url: str) -> Rows:
-    """What the client asks for beside actions and files."""
+    """The client's requests other than actions and files."""
     peer.check_if_alive()
     yield "check_if_alive", "alive", True
     servers = [MCPStdioServerConfig(name="peer", command="true")]
@@ -329,7 +329,7 @@ def rows(peer: Peer, url: str, folder: Path) -> Rows:
     for part in parts:
         try:
             yield from part
-        except Exception as error:  # noqa: BLE001  # boundary: whatever the client raises is an answer that does not fit
+        except Exception as error:  # noqa: BLE001  # boundary: any exception of the client is an answer that does not fit
             yield "and the rest of its part", f"{type(error).__name__}: {error}", False
 
 

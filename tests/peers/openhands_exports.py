@@ -1,4 +1,4 @@
-"""OpenHands' own reading of our exports. Runs where `openhands-ai` is installed.
+"""OpenHands' own reader on Handloom's exports. Runs where `openhands-ai` is installed.
 
 Arguments: the file for the outcome, and exports: trajectories (`.json`) and zips of event files. The outcome has one
 JSON object for each export, with its `name`, the number of its `events`, of those that V0 would `replay`, and of each
@@ -37,7 +37,7 @@ def look(path: Path) -> dict[str, Any]:
         try:
             event_to_dict(event_from_dict(json.loads(json.dumps(form))))
             taken.append(form)
-        except Exception as error:  # noqa: BLE001  # boundary: whatever the package raises is a refusal
+        except Exception as error:  # noqa: BLE001  # boundary: any exception of the package is a refusal
             refused.append(f"{name}: {type(error).__name__}: {error}")
     replayed = ReplayManager(ReplayManager.get_replay_events(taken)).replay_events
     return {"name": path.name, "events": len(taken), "replayed": len(replayed), "refused": refused}

@@ -17,12 +17,12 @@ from tests.program import ROOT
 SCRIPT = Path(__file__).with_name("openhands_client.py")
 RUN_TIMEOUT_S = 300
 PLUGINS = "agent_skills,browser,jupyter"
-"""Those that the client's actions need."""
+"""Programs that the client's actions need."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """One call: what was asked, what was said, and whether V0 answers so too."""
+    """One call: the request, the response, and whether V0 answers alike."""
 
     what: str
     said: str
@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def run(python: Path, folder: Path) -> Outcome:
-    """Run the client against a server of ours that works in `folder`."""
+    """Run the client against a server that works in `folder`."""
     workspace, key_file, taken, rows = (folder / name for name in ("workspace", "key", "taken", "rows"))
     workspace.mkdir()
     key = secrets.token_hex(32)

@@ -1,4 +1,4 @@
-"""Twenty pages are told to the agent as BrowserGym itself tells them, on the Chromium of this machine."""
+"""The observations of twenty pages equal those of BrowserGym itself, on the Chromium of this machine."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pages, Pages]:
 
 
 @pytest.mark.parametrize("name", reading.NAMES)
-def test_a_page_is_told_as_browsergym_tells_it(read: tuple[Pages, Pages], name: str) -> None:
+def test_page_is_described_like_browsergym(read: tuple[Pages, Pages], name: str) -> None:
     theirs, ours = read
     assert len(theirs[name]["states"]) == len(ours[name]["states"])
     assert differences(name, theirs, ours) == []
 
 
-def test_both_sides_read_in_the_same_chromium(read: tuple[Pages, Pages]) -> None:
+def test_both_browsers_run_the_same_chromium(read: tuple[Pages, Pages]) -> None:
     assert {page["chromium"] for side in read for page in side.values()} == {read[0][reading.NAMES[0]]["chromium"]}
 
 
-def test_a_difference_would_be_noticed(read: tuple[Pages, Pages]) -> None:
+def test_difference_would_be_noticed(read: tuple[Pages, Pages]) -> None:
     theirs, ours = read
     forms, tables = ours["forms"], ours["tables"]
     assert differences("forms", theirs, {"forms": tables | {"states": tables["states"][:1]}})

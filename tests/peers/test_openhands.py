@@ -25,7 +25,7 @@ CALLS = 48
 @pytest.mark.peers
 @pytest.mark.browser
 @pytest.mark.timeout(openhands_side.RUN_TIMEOUT_S + 60)
-def test_each_call_of_the_client_is_answered_as_v0_answers(tmp_path: Path) -> None:
+def test_each_client_call_is_answered_like_v0(tmp_path: Path) -> None:
     python = installed(OPENHANDS)
     assert python is not None
     outcome = openhands_side.run(python, tmp_path)
@@ -40,8 +40,8 @@ CONVERSATIONS: Mapping[str, Any] = {"ordinary": ORDINARY, "every-kind": EVERY}
 
 
 @pytest.mark.peers
-async def test_v0_reads_what_we_export(tmp_path: Path) -> None:
-    """Every kind of event, those that only Handloom has too, in both formats."""
+async def test_v0_reads_exported_events(tmp_path: Path) -> None:
+    """Every kind of event, including those that only Handloom has, in both formats."""
     python = installed(OPENHANDS)
     assert python is not None
     files = []

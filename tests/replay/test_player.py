@@ -81,7 +81,7 @@ def ids(items: Sequence[Item]) -> list[int]:
 # -- playing -----------------------------------------------------------------------------------------------------------
 
 
-async def test_events_and_bytes_come_in_their_order_and_at_their_times(tmp_path: Path) -> None:
+async def test_events_and_bytes_are_played_in_order_and_on_time(tmp_path: Path) -> None:
     async with playing(small(), tmp_path) as (player, at):
         came: list[tuple[float, int | bytes]] = []
         await player.play(lambda items: came.extend((round(at.now), one) for one in told(items)))
@@ -91,7 +91,7 @@ async def test_events_and_bytes_come_in_their_order_and_at_their_times(tmp_path:
 
 
 @pytest.mark.parametrize("speed", SPEEDS)
-async def test_a_speed_divides_every_wait(tmp_path: Path, speed: float) -> None:
+async def test_speed_divides_every_wait(tmp_path: Path, speed: float) -> None:
     async with playing(small(), tmp_path) as (player, at):
         player.speed = speed
         await player.play(lambda items: None)
@@ -115,7 +115,7 @@ async def test_items_within_one_frame_are_shown_together(tmp_path: Path) -> None
         assert max(map(len, parts)) <= AT_ONCE
 
 
-async def test_a_pause_shows_nothing_twice_and_loses_nothing(tmp_path: Path) -> None:
+async def test_pause_repeats_and_loses_nothing(tmp_path: Path) -> None:
     await small().keep(tmp_path)
     async with EventReader(tmp_path) as reader:
         now, waits = [0.0], asyncio.Event()
@@ -148,7 +148,7 @@ async def test_step_includes_the_frames_before_the_event(tmp_path: Path) -> None
         assert steps == [[0], [1], [2], [b"one\r\n", b"two\r\n", 3], [4], []]
 
 
-async def test_a_conversation_without_events_ends_at_once(tmp_path: Path) -> None:
+async def test_conversation_without_events_ends_at_once(tmp_path: Path) -> None:
     async with playing(Tape(), tmp_path) as (player, _at):
         await player.play(lambda items: pytest.fail("there is nothing to tell"))
         assert (player.position.events, player.position.event) == (0, -1)
@@ -179,7 +179,7 @@ async def test_bytes_with_a_wrong_clock_stay_between_their_events(tmp_path: Path
 # -- seeking -----------------------------------------------------------------------------------------------------------
 
 
-async def test_a_state_is_the_last_page_before_its_position(tmp_path: Path) -> None:
+async def test_state_is_the_last_page_before_its_position(tmp_path: Path) -> None:
     async with playing(long_tape(200), tmp_path) as (player, _at):
         scene = await player.seek(300)
         assert ids(scene.page) == list(range(201, 301))
@@ -205,7 +205,7 @@ async def test_playing_from_any_position_shows_only_later_items(tmp_path: Path, 
         assert shown + after == [frame.frame.data for frame in tape.frames][len(before) - len(shown) :]
 
 
-async def test_state_and_cost_are_those_of_the_moment(tmp_path: Path) -> None:
+async def test_state_and_cost_are_those_of_the_position(tmp_path: Path) -> None:
     async with playing(long_tape(200), tmp_path) as (player, _at):
         scene = await player.seek(300)
         assert isinstance(scene.state.event if scene.state else None, AgentStateChangedObservation)
@@ -220,7 +220,7 @@ async def test_state_and_cost_are_those_of_the_moment(tmp_path: Path) -> None:
         assert (await player.seek(0)).spent is None
 
 
-async def test_a_terminal_gets_enough_to_fill_its_screen_and_not_the_whole_of_a_flood(tmp_path: Path) -> None:
+async def test_terminal_gets_one_screenful_and_not_a_whole_flood(tmp_path: Path) -> None:
     tape = Tape()
     tape.say("Flood.")
     for number in range(60):
@@ -255,7 +255,7 @@ async def test_output_from_before_the_page_is_not_shown_again(tmp_path: Path, mo
         assert sum(len(frame.data) for frame in frames) <= 4
 
 
-async def test_seeking_in_a_long_log_takes_half_a_second(tmp_path: Path) -> None:
+async def test_seeking_in_a_long_log_takes_under_half_a_second(tmp_path: Path) -> None:
     async with playing(long_tape(8_000), tmp_path) as (player, _at):
         took = []
         for target in (0, 8_000, 16_000, 4_000, player.count - 1):
@@ -329,7 +329,7 @@ async def test_long_output_takes_little_memory(tmp_path: Path) -> None:
         assert peak < 24 << 20, f"{peak / 1e6:.0f} MB"
 
 
-# -- what can be found -------------------------------------------------------------------------------------------------
+# -- finding positions -------------------------------------------------------------------------------------------------
 
 
 async def test_errors_and_questions_are_highlighted(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ async def test_errors_and_questions_are_highlighted(tmp_path: Path) -> None:
         assert (highlights.errors, highlights.questions) == ((4,), (asked,))
 
 
-async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path) -> None:
+async def test_answers_are_counted_like_in_the_controller(tmp_path: Path) -> None:
     turns: list[dict[str, Any]] = [
         {"text": "Two at once.", "tool_calls": [bash("echo one"), bash("exit 3")]},
         {"tool_calls": [bash("x")], "fault": "malformed_arguments"},
@@ -359,7 +359,7 @@ async def test_answers_are_counted_as_the_controller_counted_them(tmp_path: Path
     assert counts[-1] == 4
 
 
-async def test_answers_of_delegates_count_and_nonsense_does_not(tmp_path: Path) -> None:
+async def test_answers_of_delegates_count_and_invalid_ones_do_not(tmp_path: Path) -> None:
     tape = small()
     action = tape.add(AgentDelegateAction(agent="CodeActAgent", inputs={}), cause=0)
     for iterations in (7, -3, 10**12, "many"):
@@ -370,7 +370,7 @@ async def test_answers_of_delegates_count_and_nonsense_does_not(tmp_path: Path) 
         assert highlights.answered(player.count) - highlights.answered(action) == 7
 
 
-async def test_words_are_found_in_this_conversation_alone(tmp_path: Path) -> None:
+async def test_only_this_conversation_is_searched(tmp_path: Path) -> None:
     other = small()
     other.id = "other"
     tape = long_tape(30)
@@ -381,7 +381,7 @@ async def test_words_are_found_in_this_conversation_alone(tmp_path: Path) -> Non
         assert await player.timeline.search("nowhere", 100) == []
 
 
-async def test_places_are_reached_by_part_and_by_time(tmp_path: Path) -> None:
+async def test_positions_are_reached_by_fraction_and_time(tmp_path: Path) -> None:
     async with playing(small(), tmp_path) as (player, _at):
         assert [player.at_fraction(part) for part in (0.0, 0.5, 1.0)] == [0, 2, 4]
         wanted: Callable[[float], int] = player.at_offset

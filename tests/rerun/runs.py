@@ -46,7 +46,7 @@ async def managing(
 async def recorded(
     manager: ConversationManager, tmp_path: Path, turns: Sequence[dict[str, Any]], *says: str
 ) -> AgentSession:
-    """A session that was worked through: each of `says` is said; what begins with ! is run as the user."""
+    """A finished session: each text of `says` is a message, or a command of the user if it begins with `!`."""
     workspace = tmp_path / "workspace"
     await asyncio.to_thread(workspace.mkdir, exist_ok=True)
     session = await manager.create(workspace=str(workspace), model=write_script(tmp_path, turns))

@@ -32,7 +32,7 @@ def ran(content: str, exit_code: int = 0) -> Observation:
     return CmdOutputObservation(command="x", content=content, metadata=CmdOutputMetadata(exit_code=exit_code))
 
 
-def test_the_same_is_the_same() -> None:
+def test_equal_results_are_the_same() -> None:
     assert compare(ran("a\nb"), ran("a\nb")) == Comparison(
         Outcome.SAME,
         (
@@ -60,13 +60,13 @@ def test_added_line_has_no_counterpart() -> None:
     assert found.differences == 1
 
 
-def test_rules_that_matched_are_named() -> None:
+def test_matching_rules_are_named() -> None:
     found = compare(ran("took 12 ms\nok"), ran("took 15 ms\nok"))
     assert (found.outcome, found.rules, found.differences) == (Outcome.ALIKE, frozenset({"durations"}), 0)
     assert found.lines[1] == Line("took 12 ms", "took 15 ms", Outcome.ALIKE, ((5, 7),), ((5, 7),))
 
 
-def test_rules_of_lines_that_are_the_same_are_not_named() -> None:
+def test_rules_of_equal_lines_are_not_named() -> None:
     assert compare(ran("took 12 ms"), ran("took 12 ms")).rules == frozenset()
 
 

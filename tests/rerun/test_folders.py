@@ -39,7 +39,7 @@ def test_folder_is_replaced_in_action_fields_but_not_in_thoughts() -> None:
     assert HERE.move_action(cell).code == "open('/tmp/run/a')"  # type: ignore[attr-defined]
 
 
-def test_an_action_that_names_no_folder_stays_the_same_object() -> None:
+def test_action_without_a_folder_stays_the_same_object() -> None:
     action = CmdRunAction(command="ls")
     assert HERE.move_action(action) is action
 

@@ -240,7 +240,7 @@ async def test_messages_and_commands_of_the_user_keep_their_places(tmp_path: Pat
 
 
 def _done(log: list[Envelope]) -> list[str]:
-    """What was said and run, in order, by whom."""
+    """Messages and commands in order, with their sources."""
     found = []
     for envelope in log:
         match envelope.event:
@@ -252,7 +252,7 @@ def _done(log: list[Envelope]) -> list[str]:
 
 
 async def test_interrupted_recording_is_run_to_the_end(tmp_path: Path) -> None:
-    """The agent makes room for the user's command, as it did then, and what the user stopped is not run again."""
+    """The agent waits for the user's command, as in the recording, and what the user stopped is not run again."""
     turns: Turns = [
         {"tool_calls": [bash("echo begun")]},
         {"tool_calls": [bash("echo running; sleep 600")]},
@@ -315,7 +315,7 @@ async def _held(rerun: Rerun, after: int = 0) -> None:
         await rerun.changed.wait()
 
 
-async def test_a_loop_of_the_recording_does_not_stop_the_run(tmp_path: Path) -> None:
+async def test_loop_in_the_recording_does_not_stop_the_run(tmp_path: Path) -> None:
     turns: Turns = [*[{"tool_calls": [bash("echo same")]}] * 6, FINISH]
     settings = Settings.model_validate({"agent": {"confirm": "never"}})
     async with managing(tmp_path, settings=settings) as manager:
@@ -363,7 +363,7 @@ async def test_refused_actions_are_not_asked_about_again(tmp_path: Path) -> None
         assert rerun.session.state.agent_state is AgentState.FINISHED
 
 
-async def test_a_conversation_without_actions_is_refused(tmp_path: Path) -> None:
+async def test_conversation_without_actions_is_refused(tmp_path: Path) -> None:
     async with managing(tmp_path) as manager:
         source = await recorded(manager, tmp_path, [{"text": "Nothing to do."}])
         await manager.close(source.id)
@@ -396,7 +396,7 @@ async def test_rerun_never_uses_a_model(tmp_path: Path, monkeypatch: pytest.Monk
             await rerun.session.settled()
         assert _done(await log_of(rerun.session))[-1] == "finish"
         assert not [command for command in started if "core.llm.model_host" in str(command)]
-        assert (await manager.store.spent()).calls == 2  # those of the recording
+        assert (await manager.store.spent()).calls == 2  # of the recording
         await manager.close(rerun.session.id)
         reopened = await manager.open(rerun.session.id)
         async with asyncio.timeout(LONG_S):

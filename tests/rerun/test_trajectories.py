@@ -78,7 +78,7 @@ async def played(tmp_path: Path, trajectory: list[dict[str, Any]], workspace: st
     return rerun
 
 
-async def test_a_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
+async def test_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
     folder = tmp_path / "elsewhere"
     folder.mkdir()
     rerun = await played(tmp_path, TRAJECTORY, str(folder))
@@ -88,7 +88,7 @@ async def test_a_trajectory_runs_in_a_folder_of_the_run(tmp_path: Path) -> None:
 
 
 async def test_actions_after_a_finish_are_run(tmp_path: Path) -> None:
-    """What a delegate of V0 did stands in its parent's log, with an end of its own."""
+    """In V0, the actions of a delegate are in its parent's log, with their own finish."""
     finish = at(11, "agent", action="finish", args={"final_thought": "Done.", "outputs": {}})
     more = [
         at(12, "agent", action="run", args={"command": "echo more"}),
@@ -122,9 +122,7 @@ async def test_actions_without_their_server_or_plugin_are_skipped(tmp_path: Path
 
 
 @pytest.mark.parametrize("exit_code", [1, 0])
-async def test_another_exit_code_is_a_difference_even_where_the_text_is_the_same(
-    tmp_path: Path, exit_code: int
-) -> None:
+async def test_another_exit_code_is_a_difference_even_with_equal_text(tmp_path: Path, exit_code: int) -> None:
     log = [
         TRAJECTORY[1],
         at(3, "agent", action="run", args={"command": "echo x; (exit 1)"}),

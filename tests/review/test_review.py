@@ -37,7 +37,7 @@ def test_applying_all_hunks_gives_the_new_content_and_none_the_old(old: bytes, n
 
 @given(CONTENTS, CONTENTS)
 def test_remaining_hunks_are_those_not_applied(old: bytes, new: bytes) -> None:
-    """Taking a hunk and then all others of what is left gives the new content, whichever comes first."""
+    """Applying a hunk and then all remaining ones gives the new content, in any order."""
     found = hunks(old, new) or []
     for number in range(len(found)):
         between = applied(old, new, {number})

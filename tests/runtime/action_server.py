@@ -38,7 +38,7 @@ class Process:
     def start(
         self, *options: str, where: tuple[str, ...] | None = None, within: tuple[str, ...] = ()
     ) -> subprocess.Popen[bytes]:
-        """Start it; where it does not refuse, its standard output says `ready` first. `within` stands before it."""
+        """Start it; unless it refuses, it prints `ready` first. `within` is a command prefix."""
         address = where or ("--uds", str(self.socket))
         argv = [*within, sys.executable, "-P", "-m", "runtime.server", "--working-dir", str(self.folder), *address]
         argv += ["--key-file", str(self.key_file), *options]
@@ -57,7 +57,7 @@ class Process:
         return self.child.stdout.readline().decode()
 
     def refusal(self, *options: str) -> str:
-        """What it says on standard error when it refuses to start."""
+        """The standard error of a server that refuses to start."""
         child = self.start(*options)
         _, said = child.communicate(timeout=10)
         assert child.returncode == 2

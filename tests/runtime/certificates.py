@@ -1,4 +1,4 @@
-"""Certificates for tests, made by the `openssl` command: an authority of our own, and what it signs."""
+"""Certificates for tests, made by the `openssl` command: an authority and certificates that it signs."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Watcher:
 
 
 class Shell:
-    """A BashSession and what was shown of it."""
+    """A BashSession and its live output."""
 
     def __init__(self, session: BashSession) -> None:
         self.session = session
@@ -82,13 +82,13 @@ class Shell:
 
 
 def place(folder: Path, **fields: Any) -> PluginContext:
-    """Where a plugin works that a test makes by itself."""
+    """The context of a plugin without a server."""
     values: dict[str, Any] = {"folder": folder, "cwd": lambda: str(folder), "environ": Environment(os.environ)}
     return PluginContext(str(folder), **{**values, **fields})
 
 
 def every_plugin(folder: Path) -> PluginStartup:
-    """Ours, none of them started."""
+    """The plugins of Handloom, not started."""
     return PluginStartup(required(plugin.name for plugin in OURS), place(folder))
 
 
@@ -161,7 +161,7 @@ async def client(server: Server) -> AsyncIterator[ActionExecutionClient]:
 
 
 def has_ended(pid: int, within_s: float = WITHIN_S) -> bool:
-    """Wait for the end of a process, by the kernel's event; True at once for one that is gone."""
+    """Wait for the end of a process by the kernel's event; True immediately if it has ended."""
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:

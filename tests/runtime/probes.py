@@ -1,8 +1,8 @@
-"""Ways out of a sandbox, one a line: what a hostile command would try, and prints ESCAPED where it succeeds.
+"""Escape attempts, one a line: commands that a hostile agent would try, which print ESCAPED on success.
 
 `{...}` is filled in by the test: `secret` and `outside`, a file and a folder of the host beside the workspace, `port`
 and `socket`, where the host listens, `abstract`, a socket without a file, `pid`, a process of the host, and `python`.
-Those of the groups in HARMLESS may be tried without walls, too.
+Those of the groups in HARMLESS may be tried without isolation, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a sandbox says of its files when it is asked, and what a hostile one could say instead."""
+"""A sandbox's answers about its files, honest and hostile."""
 
 from __future__ import annotations
 

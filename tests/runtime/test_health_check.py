@@ -1,4 +1,4 @@
-"""Work under a pulse: ended when nothing beats any more, and with the reason of whoever knows it."""
+"""Work with a health check: ended if there is no answer any more, with the reason from `why`."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.conftest import Watcher, has_ended
 
 
-def test_it_is_a_runtime(tmp_path: Path) -> None:
+def test_local_runtime_implements_the_protocol(tmp_path: Path) -> None:
     runtime: Runtime = LocalRuntime(tmp_path)
     assert runtime.isolation == "none"
     assert runtime.working_dir == str(tmp_path)

@@ -1,4 +1,4 @@
-"""The wire: what goes in comes out, and what is wrong is said."""
+"""The wire protocol: valid data round-trips, and invalid data is refused with a reason."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_request_contains_action_timeout_and_id() -> None:
     assert protocol.decode_request(protocol.encode_request(action, 12)) == (action, 12)
 
 
-def test_a_request_of_v0_has_no_id() -> None:
+def test_v0_request_has_no_id() -> None:
     body = b'{"action": {"action": "run", "args": {"command": "ls", "is_confirmed": "confirmed"}}}'
     assert protocol.decode_request(body) == (CmdRunAction(command="ls"), NO_ACTION_ID)
 

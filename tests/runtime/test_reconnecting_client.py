@@ -1,4 +1,4 @@
-"""Actions over a link that breaks: carried out once, heard of whole, interrupted when nobody wants them any more."""
+"""Actions over a breaking link run once, are received completely, and are interrupted if no client is left."""
 
 from __future__ import annotations
 
@@ -50,17 +50,17 @@ def run(command: str) -> CmdRunAction:
 
 
 def told(watcher: Watcher) -> list[str]:
-    """What was said of the link."""
+    """Messages about the link."""
     return [frame.message for frame in watcher.frames if isinstance(frame, Status) and frame.id == LINK]
 
 
 def printed(watcher: Watcher) -> bytes:
-    """What programs printed, without what was typed."""
+    """The output of programs without the echo of input."""
     return b"".join(frame.data for frame in watcher.frames if isinstance(frame, TerminalOutput) and not frame.is_echo)
 
 
 async def said_by(server: Server, command: str) -> str:
-    """What a command says to somebody with a link of his own."""
+    """The output of a command for a viewer with a separate link."""
     async with ActionExecutionClient(KEY, url=server.url) as client:
         return (await client.execute(run(command), 99, lambda frame: None)).content
 
@@ -168,7 +168,7 @@ class TestCancelling:
         assert await said_by(server, "echo usable") == "usable"
 
 
-class TestTheEndOfPatience:
+class TestPatience:
     async def test_lost_connection_is_reported_and_the_action_interrupted(
         self, server: Server, watcher: Watcher
     ) -> None:

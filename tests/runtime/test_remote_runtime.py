@@ -1,4 +1,4 @@
-"""RemoteRuntime beyond the contract: whom it believes, what it says of whoever it does not, and whose the server is."""
+"""RemoteRuntime beyond the contract: authentication, error messages, and ownership of the server."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(command: str) -> CmdRunAction:
     return CmdRunAction(command=command, blocking=True, timeout=60)
 
 
-def test_it_is_a_runtime() -> None:
+def test_remote_runtime_implements_the_protocol() -> None:
     runtime: Runtime = RemoteRuntime(parse_address("https://sandbox.example"), lambda: KEY)
     assert (runtime.isolation, runtime.why_open, runtime.working_dir) == ("remote", "", "/workspace")
 
@@ -148,7 +148,7 @@ class TestKey:
         assert CANARY not in " ".join([*said, *map(repr, watcher.frames), caplog.text])
 
 
-class TestWhoAnswers:
+class TestConnections:
     async def test_unreachable_server_is_reported(self) -> None:
         assert await refusal(NOWHERE) == (
             f"Nothing answers at {NOWHERE}: Connect call failed ('127.0.0.1', 1). Start the server there, or correct "
@@ -232,14 +232,14 @@ class TestCertificates:
         url = self.secure(process, authority, "IP:127.0.0.1", days=-1)
         assert "certificate has expired" in await refusal(url, ca_file=authority.certificate)
 
-    async def test_a_file_that_holds_none(self, tmp_path: Path) -> None:
+    async def test_file_without_a_certificate_is_refused(self, tmp_path: Path) -> None:
         for file, content in ((tmp_path / "nothing", None), (tmp_path / "text", "text")):
             if content is not None:
                 file.write_text(content)
             assert "is not a file of certificates" in await refusal("https://127.0.0.1:1", ca_file=file)
 
 
-class TestWhoseItIs:
+class TestServerOwnership:
     async def test_two_conversations_do_not_share_a_server(self, tmp_path: Path) -> None:
         first = RemoteHere(tmp_path)
         await first.start()

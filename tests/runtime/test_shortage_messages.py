@@ -1,4 +1,4 @@
-"""What runs short in a sandbox is told with the observation, and what took it is ended: memory, the disk, its files."""
+"""A shortage of memory, disk or inodes is reported with the observation, and the process that caused it is ended."""
 
 from __future__ import annotations
 

@@ -22,11 +22,11 @@ def packed(files: Mapping[str, bytes], *, mode: int = PLAIN, method: int = zipfi
 
 
 def repeated(*names: str) -> bytes:
-    """A zip with an entry for each name, also for one that comes twice."""
+    """A zip with an entry for each name, including duplicates."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w") as archive:
         for number, name in enumerate(names):
-            archive.NameToInfo.clear()  # else zipfile warns of what is wanted here
+            archive.NameToInfo.clear()  # zipfile warns about the duplicates
             _add(archive, name, b"" if name.endswith("/") else b"%d" % number, PLAIN, zipfile.ZIP_STORED)
     return made.getvalue()
 

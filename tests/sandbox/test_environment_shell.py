@@ -43,7 +43,7 @@ COMMAND = separate_shell_command("make", "/work")
 
 
 class Gated(EventStream):
-    """Stores each event only once the test lets it: `asked` tells of it, `open` lets it."""
+    """Stores each event only when the test allows it: `asked` reports it, `open` allows it."""
 
     def __init__(self, *given: object, **named: object) -> None:
         super().__init__(*given, **named)  # type: ignore[arg-type]
@@ -67,7 +67,7 @@ class Talking(ScriptedRuntime):
 
 
 def output(content: str, exit_code: int, suffix: str = "") -> CmdOutputObservation:
-    """What is stored of a command that was ended."""
+    """The stored observation of a command that was ended."""
     metadata = CmdOutputMetadata(exit_code=exit_code, suffix=suffix)
     return CmdOutputObservation(command="make", content=content, hidden=True, metadata=metadata)
 

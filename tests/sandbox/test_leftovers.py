@@ -28,7 +28,7 @@ FREE = Settings.model_validate({"agent": {"confirm": "never"}})
 
 
 class Leaving(ScriptedRuntime):
-    """Leaves what the test says."""
+    """Leaves the files that the test names."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -44,7 +44,7 @@ class Leaving(ScriptedRuntime):
 
 
 def warnings(events: list[Envelope]) -> list[str]:
-    """What was told, without what stands around it."""
+    """The reported items without the text around them."""
     told = []
     for envelope in events:
         event = envelope.event

@@ -50,7 +50,7 @@ README = {"README": "the readme\n"}
 
 @pytest.fixture(autouse=True)
 def _git_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing of the developer's git takes part, and everybody has a name."""
+    """The developer's git settings are not used, and every commit has an author."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         monkeypatch.delenv(name)
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
@@ -128,7 +128,7 @@ async def send_and_settle(session: AgentSession, text: str = "go") -> list[Envel
 
 
 def notices(session: AgentSession) -> list[Status]:
-    """The notices from now on, without those of titles."""
+    """The notices from now on, except those about titles."""
     seen: list[Status] = []
 
     def watch(frame: Frame) -> None:
@@ -152,7 +152,7 @@ def printed(session: AgentSession, text: bytes) -> asyncio.Event:
 
 
 def outputs(events: Sequence[Envelope]) -> list[str]:
-    """What the agent's commands printed."""
+    """The output of the agent's commands."""
     return [e.event.content for e in events if isinstance(e.event, CmdOutputObservation) and not e.event.hidden]
 
 
@@ -172,7 +172,7 @@ def clones(events: Sequence[Envelope]) -> int:
 
 
 def is_alive(pid_file: Path) -> bool:
-    """Whether the process lives whose number stands there; a zombie does not."""
+    """Whether the process with this number is alive; a zombie is not."""
     try:
         state = Path(f"/proc/{int(pid_file.read_text())}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
@@ -364,7 +364,7 @@ class TestScripts:
 
 class TestHook:
     async def commit(self, tmp_path: Path) -> str:
-        """Commit in the clone, and say what the hooks printed into `hooks`."""
+        """Commit in the clone, and write the output of hooks to `hooks`."""
         folder = tmp_path / "workspace" / "repo"
         (tmp_path / "hooks").write_text("")
         git(folder, "commit", "--quiet", "--allow-empty", "--message=mine")
@@ -427,7 +427,7 @@ class TestWaiting:
                 await begun.wait()
                 await session.interrupt()
                 (tmp_path / "go").touch()
-                events = await send_and_settle(session, "go on")  # at once: what ends is not what it waits for
+                events = await send_and_settle(session, "go on")  # immediately: the interrupt does not wait for it
             assert session.state.agent_state is AgentState.FINISHED
             assert outputs(events)[-1] == str(tmp_path / "workspace" / "repo")
             assert clones(events) == 1
@@ -472,7 +472,7 @@ class TestClosing:
         with pytest.raises(RuntimeUnavailableError, match="closed"):
             await session.setup.ready()
 
-    async def test_in_the_middle_of_a_clone_leaves_nothing_running(self, tmp_path: Path) -> None:
+    async def test_closing_during_a_clone_leaves_nothing_running(self, tmp_path: Path) -> None:
         asked, gone = asyncio.Event(), asyncio.Event()
 
         async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -492,7 +492,7 @@ class TestClosing:
                 async with asyncio.timeout(10):
                     await gone.wait()
 
-    async def test_in_the_middle_of_a_setup_script_leaves_nothing_running(self, tmp_path: Path) -> None:
+    async def test_closing_during_a_setup_script_leaves_nothing_running(self, tmp_path: Path) -> None:
         script = f"trap '' INT TERM HUP\nbash -c 'echo $$ > {tmp_path}/pid; echo begun; exec sleep 600'\n"
         url = make_repository(tmp_path / "repo.git", {SETUP: script})
         async with conversation(tmp_path, ["true"], url, with_settings=ALWAYS) as session:

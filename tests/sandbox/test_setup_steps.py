@@ -31,7 +31,7 @@ Notices = list[tuple[str, str, str]]
 
 
 class Sandbox(ScriptedRuntime):
-    """Answers each step by its name; notes what is asked of it."""
+    """Answers each step by name and records the requests."""
 
     def __init__(self, scripts: str = "", isolation: str = "none", why_open: str = "") -> None:
         super().__init__(self._answer_to)
@@ -62,7 +62,7 @@ class Sandbox(ScriptedRuntime):
         self.notes.append("close")
 
     def asked(self) -> list[str]:
-        """What was asked of it since the last call."""
+        """The requests since the last call."""
         noted, self.notes = self.notes, []
         return noted
 

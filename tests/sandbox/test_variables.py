@@ -12,7 +12,7 @@ from core.settings.config import Settings
 ENVIRON = {"SANDBOX_ENV_COLOUR": "blue", "SANDBOX_ENV_SIZE": "1", "MINE": "here", "OTHER": "not asked for"}
 
 
-def test_the_prefix_is_removed_and_the_settings_come_first() -> None:
+def test_prefix_is_removed_and_settings_come_first() -> None:
     assert sandbox_variables(["MINE", "SIZE=2=3", "EMPTY="], ENVIRON) == {
         "COLOUR": "blue", "SIZE": "2=3", "MINE": "here", "EMPTY": ""
     }  # fmt: skip
@@ -26,13 +26,13 @@ def test_the_prefix_is_removed_and_the_settings_come_first() -> None:
         ("=x", "sandbox.environment cannot be '=x'"),
     ],
 )
-def test_what_cannot_be_set_is_named(text: str, why: str) -> None:
+def test_invalid_variables_are_named(text: str, why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
         sandbox_variables([text], ENVIRON)
 
 
 @pytest.mark.parametrize("section", ["sandbox", "docker"])
-def test_a_secret_that_is_written_in_the_settings_is_redacted(section: str) -> None:
+def test_secret_in_the_settings_is_redacted(section: str) -> None:
     settings = Settings.model_validate({section: {"environment": ["SERVICE_TOKEN=abcdefgh12", "COLOUR=turquoise"]}})
     assert "abcdefgh12" in values_of(settings, {})
     assert "turquoise" not in values_of(settings, {})

@@ -1,6 +1,6 @@
 """Sixty secrets that occur nowhere else, one in each place where a user has them, and the search for them everywhere.
 
-The encodings are made here anew, by other means than the product's, so that both would have to be wrong together.
+The encodings are implemented here independently, so that a bug of the product is not repeated in the search.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ ADDRESSES: Mapping[str, str] = {
     "HTTPS_PROXY": made("proxy", 20),
     "PIP_INDEX_URL": made("index", 20),
 }
-"""Passwords that stand in the address which the variable holds."""
+"""Passwords in the address in a variable."""
 KEPT: Mapping[tuple[str, str], str] = {
     ("EVERYWHERE_ONE", "everywhere"): made("everywhere"),
     ("EVERYWHERE_ODD", "everywhere"): 'ö /?&"\\ ' + made("odd", 16),
@@ -96,7 +96,7 @@ FOUND: Mapping[str, str] = {
     "kube": _jwt("kube"),
     "gnupg": _pem("gnupg"),
 }
-"""What nobody told Handloom of, but for the key file: in files that commands print."""
+"""Secrets that Handloom was not told about, except for the key file: in files that commands print."""
 CONFIGURED: Mapping[str, str] = {
     "docker.environment": made("docker environment"),
     "api_base": made("api base", 24),
@@ -104,7 +104,7 @@ CONFIGURED: Mapping[str, str] = {
     ".mcp.json header": made("literal header"),
     "hook": made("hook", 24),
 }
-"""What stands as it is in settings, and in files of the project."""
+"""Secrets that appear literally in settings and in files of the project."""
 MET: Mapping[str, str] = {
     "page": "ghp_" + made("page"),
     "form": "glpat-" + made("form", 20),
@@ -114,7 +114,7 @@ MET: Mapping[str, str] = {
     "mcp log": "AIza" + made("mcp log", 35),
     "delegate": "hf_" + made("delegate", 34),
 }
-"""What nobody told Handloom of, out of pages, servers and delegates."""
+"""Secrets that Handloom was not told about, from pages, servers and delegates."""
 TYPED: Mapping[str, str] = {
     "prompt": "ghp_" + made("prompt"),
     "editor": "ghp_" + made("editor"),
@@ -123,7 +123,7 @@ TYPED: Mapping[str, str] = {
     "shell": "ghp_" + made("shell"),
     "kept on the screen": made("kept on the screen"),
 }
-"""What the user types or says, to the prompt, an editor, a list, a shell and a dialog."""
+"""Text that the user types into the prompt, an editor, a list, a shell and a dialog."""
 ALL: Mapping[str, str] = {
     **{f"environment {name}": value for name, value in ENVIRONMENT.items()},
     **{f"address {name}": value for name, value in ADDRESSES.items()},
@@ -172,7 +172,7 @@ class Search:
     """Secrets that came to be on the way, by their slots."""
 
     def look(self, where: str, data: bytes, without: Iterable[str] = ()) -> None:
-        """Look through bytes and what is packed in them; slots of `without` may stand there."""
+        """Search bytes and everything packed in them; slots of `without` are allowed."""
         for inner in _unpacked(data):
             self.searched_bytes += len(inner)
             for slot, encoding, needle in (*NEEDLES, *_needles(self.also)):

@@ -32,7 +32,7 @@ CELLS = (
     "import os\ndef fail(token):\n    raise ValueError(token)\nfail(os.environ['FOLDER_ONE'])",
 )
 SAID = f"{ENVIRONMENT['GITHUB_TOKEN']} {ENVIRONMENT['SSH_PASSPHRASE']} {ADDRESSES['DATABASE_URL']}"
-"""What a model says that was told too much."""
+"""The text of a model that has read too much."""
 
 
 def call(tool: str, says: str = "", **arguments: str) -> Behaviour:
@@ -51,7 +51,7 @@ def done(says: str) -> Behaviour:
 
 
 def conversation(says: str, prints: Sequence[str]) -> Iterator[Behaviour]:
-    """A model that has everything printed, says what it should not, and is done."""
+    """A model that has everything printed, repeats secrets, and finishes."""
     yield shell(prints[0], says)
     yield from map(shell, prints[1:])
     yield done(says)
@@ -94,7 +94,7 @@ async def tools(user: User) -> None:
 
 
 async def exports(user: User) -> None:
-    """Every way out of Handloom, and what came out taken in again."""
+    """Every export of Handloom, and its import."""
     for form in FORMATS if user.is_full else SHORT_FORMATS:
         out = str(user.folder / f"export-{form}")
         await user.use("export", user.conversation, "--format", form, "--allow-secrets", "-o", out)
@@ -105,7 +105,7 @@ async def exports(user: User) -> None:
 
 
 async def lists(user: User) -> None:
-    """What is told of conversations, memory, servers, trust and the machine; and what they are given by hand."""
+    """Commands that print conversations, memory, servers, trust and checks, and those that store input."""
     await user.use("rename", user.conversation, f"About {TYPED['title']} {ENVIRONMENT['HF_TOKEN']}")
     await user.use("memory", "add", f"The token is {TYPED['memory']} or {ENVIRONMENT['NPM_TOKEN']}")
     await user.use("search", ENVIRONMENT["GITHUB_TOKEN"][:30])

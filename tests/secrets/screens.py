@@ -1,6 +1,6 @@
-"""Ways to use Handloom by its screen: on a terminal of ours, whose every byte is looked through, and in a web browser.
+"""Use of Handloom through its screen, on a pseudo-terminal whose every byte is searched, and in a web browser.
 
-A terminal is also looked through as it stands, because a text may reach it in pieces.
+The screen of the terminal is searched too, because a text may arrive in pieces.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ sys.exit(main(sys.argv[1:]))
 
 
 class Watched(OurTerminal):
-    """A terminal that keeps what its screen showed after each piece of what was written."""
+    """A terminal that keeps its screen after each piece of output."""
 
     def __init__(self, user: User, *arguments: str) -> None:
         self.seen: set[str] = set()
@@ -46,19 +46,19 @@ class Watched(OurTerminal):
         data = super().read(within_s)
         if data:
             self.seen.add(self.screen)
-            self.seen.add("".join(line.strip(" │▏▕") for line in self.screen.split("\n")))  # what was broken
+            self.seen.add("".join(line.strip(" │▏▕") for line in self.screen.split("\n")))  # the broken one
         return data
 
 
 class Crashing(Watched):
-    """The workspace, which fails as soon as it is there, with secrets in its variables and in its words."""
+    """The workspace with secrets in its variables and texts, failing right after the start."""
 
     command = (sys.executable, "-P", "-c", CRASHES)
 
 
 @contextmanager
 def on_terminal(kind: type[Watched], user: User, *arguments: str, typed: Sequence[str] = ()) -> Iterator[Watched]:
-    """A terminal, looked through at its end; slots of `typed` are those that the user typed into it in the open."""
+    """A terminal that is searched at its end; slots of `typed` are those that the user typed visibly."""
     terminal = kind(user, *arguments)
     try:
         yield terminal
@@ -86,7 +86,7 @@ def _left(terminal: Watched) -> None:
 
 
 async def workspace(user: User) -> None:
-    """A task typed, what it prints shown in every pane, and a secret kept on the screen of secrets."""
+    """A typed task whose output is shown in every pane, and a secret entered on the screen of secrets."""
     await asyncio.to_thread(_workspace, user)
 
 
@@ -128,7 +128,7 @@ def _replay(user: User) -> None:
 
 
 async def crash(user: User) -> None:
-    """The workspace fails; what it leaves on the terminal, and in the log, has no values of variables."""
+    """The workspace fails; the terminal and the log contain no values of variables."""
     await asyncio.to_thread(_crash, user)
 
 
@@ -139,7 +139,7 @@ def _crash(user: User) -> None:
 
 
 async def served(user: User) -> None:
-    """`handloom serve`: what the web browser is sent. The token is in the address and nowhere else."""
+    """`handloom serve`: data sent to the web browser. The token is only in the address."""
     user.server.then(shell(f'echo "$EVERYWHERE_ONE"; cat .env; echo {SAID!r}', SAID), done(f"{SAID} all served"))
     process = user.handloom.start("serve", "--model", "openai/test")
     assert process.stdout is not None
@@ -175,7 +175,7 @@ async def _visited(host: str, token: str) -> tuple[bytes, bytes]:
 
 
 async def _shown(socket: aiohttp.ClientWebSocketResponse, screen: pyte.Screen, sent: list[bytes]) -> AsyncIterator[str]:
-    """The screen after each message; what came is added to the one of `sent`."""
+    """The screen after each message; received text is added to `sent`."""
     stream = pyte.ByteStream(screen)
     async for message in socket:
         if isinstance(message.data, bytes):

@@ -32,13 +32,13 @@ SCENARIOS: dict[str, Scenario] = {
     "crash": screens.crash,
     "served": screens.served,
 }
-"""In an order in which each finds what it needs: a conversation, its export."""
+"""In an order that provides for later steps: a conversation before its export."""
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
 """The others are indexes without texts of their own; their pages are in the file itself."""
 
 
 def nothing(handloom: Handloom) -> None:
-    """What is planted unless a test plants something."""
+    """The secrets planted by default."""
 
 
 async def sweep(
@@ -76,7 +76,7 @@ def _rows(path: Path) -> Iterator[tuple[str, bytes]]:
     with closing(sqlite3.connect(path)) as connection:
         names = [row[0] for row in connection.execute(TABLES)]
         for name in names:
-            for row in connection.execute(f'SELECT * FROM "{name}"'):  # names of our own database
+            for row in connection.execute(f'SELECT * FROM "{name}"'):  # names in Handloom's database
                 for value in row:
                     if isinstance(value, str | bytes):
                         yield name, value.encode() if isinstance(value, str) else value

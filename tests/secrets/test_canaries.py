@@ -1,4 +1,4 @@
-"""No secret stands where it does not belong: the canary sweep, and that it notices one that does."""
+"""No secret appears where it does not belong: the canary sweep, and a check that it notices one that does."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.secrets.sweep import sweep
 
 
 def leak(handloom: Handloom) -> None:
-    """What the sweep has to notice."""
+    """Leaks that the sweep must notice."""
     (handloom.home / "leak.log").write_bytes(b"x" + base64.b64encode(b"ab" + ENVIRONMENT["NPM_TOKEN"].encode()))
 
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("names", [("commands",), ("tools",), ("editor",), ("screen", "crash")], ids="+".join)
-async def test_no_canary_is_found_and_a_planted_one_is(tmp_path: Path, names: tuple[str, ...]) -> None:
+async def test_no_canary_is_found_except_a_planted_one(tmp_path: Path, names: tuple[str, ...]) -> None:
     search = await sweep(tmp_path / "user", names, plant=leak)
     planted = {hit for hit in search.hits if hit[0] == "home/leak.log"}
     assert {slot for _, slot, _ in planted} == {"environment NPM_TOKEN"}
@@ -28,7 +28,7 @@ async def test_no_canary_is_found_and_a_planted_one_is(tmp_path: Path, names: tu
 
 
 @pytest.mark.parametrize("slot", ALL)
-def test_the_search_notices_each_canary_in_each_encoding(slot: str) -> None:
+def test_search_finds_each_canary_in_each_encoding(slot: str) -> None:
     value = ALL[slot].split("\n")[1] if "\n" in ALL[slot] else ALL[slot]
     for written in (
         value,

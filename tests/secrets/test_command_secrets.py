@@ -29,7 +29,7 @@ async def bash(tmp_path: Path) -> AsyncIterator[BashSession]:
 
 
 async def run(bash: BashSession, command: str, **values: str) -> str:
-    """The output of a command that is lent these; what is shown live goes before it."""
+    """The output of a command that gets these secrets, after its live output."""
     frames: list[Frame] = []
 
     async def emit(frame: Frame) -> None:
@@ -77,8 +77,8 @@ async def test_no_shell_option_shows_the_secret(bash: BashSession, around: str, 
     assert "gone" in await run(bash, 'echo "${TOKEN-gone}"')
 
 
-async def test_a_debug_trap_and_a_background_loop_of_the_agent_can_read_it(bash: BashSession, tmp_path: Path) -> None:
-    """What docs/sandbox.md says is open: lending keeps a secret out of the log, not from an agent that wants it."""
+async def test_debug_trap_or_background_loop_can_read_the_secret(bash: BashSession, tmp_path: Path) -> None:
+    """A known gap in docs/sandbox.md: a secret is kept out of the log, but not from an agent that wants it."""
     await run(bash, """trap '[ -z "${TOKEN-}" ] || printf %s "$TOKEN" > trapped' DEBUG""")
     await run(bash, "true", TOKEN=OTHER)
     await run(bash, "trap - DEBUG")
@@ -140,7 +140,7 @@ async def test_secret_is_not_written_to_disk(bash: BashSession) -> None:
     assert not list(folder.glob("handloom-lent-*"))
 
 
-def test_references_to_secrets() -> None:
+def test_references_to_secrets_are_found() -> None:
     names = {"TOKEN", "API_KEY"}
     for text in (
         "curl -H $TOKEN", "${TOKEN}", "${TOKEN:-x}", "${#TOKEN}", "printenv TOKEN", 'os.environ["TOKEN"]',

@@ -1,4 +1,4 @@
-"""A possible secret is redacted and told of once; digests, ids and the source code of others are left alone."""
+"""A possible secret is redacted and reported once; digests, ids and third-party source code are unchanged."""
 
 from __future__ import annotations
 

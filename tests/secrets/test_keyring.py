@@ -1,7 +1,7 @@
 """The system's keyring itself: gnome-keyring on a D-Bus of its own, empty, unlocked, locked, gone.
 
-Skipped by name where the machine has none (`apt-get install gnome-keyring dbus`). Each test is a session of a desktop
-without a screen: what is locked has nobody who could unlock it.
+Skipped if the machine has none (`apt-get install gnome-keyring dbus`). Each test has a desktop session without a
+display, so a locked keyring stays locked.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def handloom(tmp_path: Path) -> Handloom:
 
 
 def session(handloom: Handloom, begin: str, *commands: str) -> list[tuple[int, str, str]]:
-    """What `handloom` says to each of these in one session: status, output, errors."""
+    """The results of these commands in one session: status, output, errors."""
     folder = handloom.workspace.parent
     lines = [begin]
     for number, words in enumerate(commands):
@@ -60,7 +60,7 @@ def session(handloom: Handloom, begin: str, *commands: str) -> list[tuple[int, s
 
 
 def turns(handloom: Handloom) -> str:
-    """The words of a run that shows whether the value was lent, and not the value."""
+    """The arguments of a run that shows whether the command got the value, but not the value."""
     shown = bash('printf %s "$TOKEN" | sha256sum; printf %s "$OTHER" | sha256sum')
     script = write_script(handloom.workspace.parent, [{"tool_calls": [shown]}, FINISH])
     return f"run go --json --model {script}"
@@ -74,7 +74,7 @@ def files_with(folder: Path, value: str) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file() and value.encode() in path.read_bytes()]
 
 
-def test_a_value_goes_into_the_keyring_to_one_command_and_into_no_file(handloom: Handloom, tmp_path: Path) -> None:
+def test_keyring_value_reaches_one_command_and_no_file(handloom: Handloom, tmp_path: Path) -> None:
     kept, listed, ran, gone, after = session(
         handloom,
         UNLOCKED,

@@ -40,7 +40,7 @@ BEFORE, AFTER = "line before: ", "\nsome text after it that has nothing in it\n"
 
 
 def printed(command: list[str], text: str) -> bytes:
-    """What a program prints of a text; the test is left out where it is not installed."""
+    """The output of a program for a text; the test is skipped if it is not installed."""
     if shutil.which(command[0]) is None:
         pytest.skip(f"{command[0]} is not installed")
     return subprocess.run(command, input=text.encode(), capture_output=True, check=True).stdout
@@ -166,7 +166,7 @@ def test_quoted_value_is_redacted(write: Callable[[str], str], value: str) -> No
 
 @pytest.mark.parametrize("seed_of_values", range(5))
 def test_random_values_quoted_by_bash_are_redacted(seed: int, seed_of_values: int) -> None:
-    chosen = random.Random(seed + seed_of_values)  # no secret comes of it
+    chosen = random.Random(seed + seed_of_values)  # no secret results from it
     values = ["".join(chosen.choices("ab1 '\"$\\`!#~&|;()<>{}[]*?^,=:%@\té", k=24)) for _ in range(40)]
     script = 'for x; do printf "%q\\n" "$x"; printf "%s\\n" "${x@Q}"; declare -p x; done'
     lines = (

@@ -1,4 +1,4 @@
-"""Redacted frames: watchers see no secret, whole or split, and the recorder sees everything."""
+"""Redacted frames: viewers see no secret, complete or split, and the recorder gets everything."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def output(data: bytes, cause: int = 1, *, is_echo: bool = False) -> TerminalOut
 @pytest.mark.parametrize(
     "frame", [output(b"x"), TokenDelta(1, "x"), Status("info", "A", "x"), PageShown(1, "http://a/", "t", b"", 1, 1)]
 )
-def test_without_secrets_every_frame_is_shown_as_it_is(frame: Frame) -> None:
+def test_frames_are_unchanged_without_secrets(frame: Frame) -> None:
     assert shown(frame, secrets=()) == [frame]
 
 
@@ -62,7 +62,7 @@ def test_model_output_is_redacted_without_splitting_letters() -> None:
     ],
 )
 def test_streams_are_redacted_separately(first: Frame, second: Frame) -> None:
-    """What is held back of the first is shown before the second begins, as what it was."""
+    """The held-back part of the first stream is shown before the second one begins."""
     seen = shown(first, second, Status("info", "A", ""))
     assert [type(frame) for frame in seen[:-1]] == [type(first)] * (len(seen) - 1)
     data = [frame.data if isinstance(frame, TerminalOutput) else frame.text.encode() for frame in seen[:-1]]  # type: ignore[union-attr]
@@ -70,7 +70,7 @@ def test_streams_are_redacted_separately(first: Frame, second: Frame) -> None:
     assert seen[0].cause == first.cause  # type: ignore[union-attr]
 
 
-def test_the_address_and_title_of_a_page_are_redacted() -> None:
+def test_address_and_title_of_a_page_are_redacted() -> None:
     (page,) = shown(PageShown(1, f"http://a/?{SECRET}", f"its {SECRET}", b"jpeg", 1, 1))
     assert page == PageShown(1, f"http://a/?{PLACEHOLDER}", f"its {PLACEHOLDER}", b"jpeg", 1, 1)
 

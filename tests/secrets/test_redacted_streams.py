@@ -1,4 +1,4 @@
-"""A secret is redacted in every encoding, and in a stream wherever the stream is cut."""
+"""A secret is redacted in every encoding, and at every cut of a stream."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ ENCODED = {
 
 
 @pytest.mark.parametrize("written", ENCODED.values(), ids=ENCODED)
-def test_a_secret_is_redacted_in_every_encoding_that_programs_use(written: str) -> None:
+def test_secret_is_redacted_in_every_common_encoding(written: str) -> None:
     redacted = Redactor([SECRET]).redact_text(f"before {written} after")
     assert PLACEHOLDER in redacted
     assert len(redacted.replace(PLACEHOLDER, "").removeprefix("before ").removesuffix(" after")) <= 8
@@ -77,14 +77,14 @@ def test_overlapping_secrets_are_one_span() -> None:
     assert Redactor(["abcdefgh-ijk", "gh-ijklmnop"]).redact_text("<abcdefgh-ijklmnop>") == f"<{PLACEHOLDER}>"
 
 
-def test_a_redactor_learns_more_while_it_is_used() -> None:
+def test_redactor_can_learn_more_secrets() -> None:
     redactor = Redactor()
     assert redactor.redact_text(SECRET) == SECRET
     redactor.add([SECRET])
     assert redactor.redact_text(SECRET) == PLACEHOLDER
 
 
-def test_in_a_stream_a_secret_is_redacted_at_every_cut() -> None:
+def test_secret_in_a_stream_is_redacted_at_every_cut() -> None:
     redactor = Redactor([SECRET, "another-secret"])
     whole = f"one {SECRET} two {SECRET}{SECRET} tk/Qv another-secreT another-secret".encode()
     expected = redactor.redact_bytes(whole)
@@ -93,12 +93,12 @@ def test_in_a_stream_a_secret_is_redacted_at_every_cut() -> None:
         shown = stream.feed(whole[:cut]) + stream.feed(whole[cut:]) + stream.flush()
         assert len(shown) == len(whole)
         different = [place for place in range(len(whole)) if shown[place] != expected[place]]
-        assert len(different) <= SHOWN  # the first bytes of the one that was cut
+        assert len(different) <= SHOWN  # the first bytes of the split one
         assert SECRET.encode()[: SHOWN + 1] not in shown.replace(b"tk/Qv another", b"")
 
 
-def test_in_a_stream_of_random_pieces_nothing_but_first_letters_is_shown(seed: int) -> None:
-    chosen = random.Random(seed)  # no secret comes of it
+def test_random_pieces_of_a_secret_show_only_first_letters(seed: int) -> None:
+    chosen = random.Random(seed)  # no secret results from it
     secrets = [chosen.randbytes(chosen.randint(5, 40)).hex() for _ in range(20)]
     redactor = Redactor(secrets)
     for _ in range(200):
@@ -123,6 +123,6 @@ def test_three_bytes_are_shown_at_once_and_four_held_back() -> None:
     assert stream.feed(b"!") == b"k/Qv7+!"
 
 
-def test_the_longer_of_two_secrets_is_redacted_to_its_end() -> None:
+def test_longer_of_two_secrets_is_redacted_to_its_end() -> None:
     stream = StreamRedactor(Redactor(["password", "password-extended"]))
     assert stream.feed(b"password") + stream.feed(b"-extended") + stream.flush() == b"*" * 17

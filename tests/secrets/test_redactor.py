@@ -10,7 +10,7 @@ from core.secrets import PLACEHOLDER, Redactor, from_environment
 SECRET = "sk-very-secret-123"
 
 
-def test_a_secret_is_redacted_at_every_depth_lists_and_keys_included() -> None:
+def test_secret_is_redacted_at_every_depth_in_lists_and_keys() -> None:
     redacted = Redactor([SECRET]).redact({"a": [{"b": f"x {SECRET} y"}, (SECRET,)], f"k{SECRET}": 1})
     assert redacted == {"a": [{"b": f"x {PLACEHOLDER} y"}, [PLACEHOLDER]], f"k{PLACEHOLDER}": 1}
 
@@ -23,7 +23,7 @@ def test_longer_of_two_secrets_wins() -> None:
     assert Redactor(["password", "password-extended"]).redact_text("password-extended") == PLACEHOLDER
 
 
-def test_a_value_without_secrets_comes_back_as_the_same_object() -> None:
+def test_value_without_secrets_is_returned_as_the_same_object() -> None:
     value = {"a": ["b", {"c": 1}]}
     assert Redactor([SECRET]).redact(value) is value
 
@@ -47,7 +47,7 @@ def test_protected_fields_are_not_redacted() -> None:
     }
 
 
-def test_secrets_of_the_environment_are_known_by_the_names_of_their_variables() -> None:
+def test_environment_secrets_are_known_by_their_variable_names() -> None:
     environ = {
         "OPENAI_API_KEY": "value-number-1",
         "GH_TOKEN": "value-number-2",

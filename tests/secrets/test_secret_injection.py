@@ -29,7 +29,7 @@ Execute = Callable[[Action, int], Awaitable[Observation]]
 
 
 class Noting:
-    """Carries nothing out, and notes what it is lent."""
+    """Runs nothing, and records the secrets that it gets."""
 
     def __init__(self, redactor: Redactor) -> None:
         self.lent: Mapping[str, str] = {}
@@ -65,7 +65,7 @@ def made(home: Path) -> tuple[Noting, Execute]:
     ],
     ids=str,
 )
-async def test_commands_and_cells_get_the_secrets_that_they_name(tmp_path: Path, action: Action, gets: bool) -> None:
+async def test_commands_and_cells_get_the_named_secrets(tmp_path: Path, action: Action, gets: bool) -> None:
     inner, execute = made(tmp_path)
     observation = await execute(action, 1)
     assert inner.lent == ({"TOKEN": VALUE} if gets else {})
@@ -86,7 +86,7 @@ async def test_unreadable_secrets_are_reported(tmp_path: Path) -> None:
     assert inner.lent == {}
 
 
-async def test_what_no_command_can_be_lent_is_not_lent_and_its_value_is_not_told(tmp_path: Path) -> None:
+async def test_unusable_secret_is_not_passed_and_not_quoted(tmp_path: Path) -> None:
     inner, execute = made(tmp_path)
     for name in ("LONG", "OTHER"):
         Vault(tmp_path, FileBackend(tmp_path)).put(name, "x" * 40_000)

@@ -45,7 +45,7 @@ def test_variable_with_an_ordinary_name_is_passed(name: str) -> None:
         ("postgres://user:short@host", []),
     ],
 )
-def test_a_password_in_an_address_is_redacted_and_the_variable_withheld(address: str, redacted: list[str]) -> None:
+def test_password_in_an_address_is_redacted_and_the_variable_withheld(address: str, redacted: list[str]) -> None:
     environ = {"STORAGE": address, "LANG": "C"}
     assert from_environment(environ) == redacted
     assert without_secret_variables(environ) == {"LANG": "C"}
@@ -59,5 +59,5 @@ def test_proxy_is_passed_and_its_password_redacted(name: str) -> None:
 
 
 @pytest.mark.parametrize("address", ["https://example.org/a@b", "ssh://git@github.com/x", "http://host:8080/x?u=a:b@c"])
-def test_an_address_without_a_password_passes(address: str) -> None:
+def test_address_without_a_password_is_passed(address: str) -> None:
     assert without_secret_variables({"STORAGE": address}) == {"STORAGE": address}

@@ -1,4 +1,4 @@
-"""Secrets are kept by name and scope, for their owner alone, and are told of without their values."""
+"""Secrets are stored by name and scope, are private, and are listed without values."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ class TestKeyring:
 
 
 class TestCommandLine:
-    def test_a_value_is_never_an_argument_or_an_output(self, tmp_path: Path) -> None:
+    def test_value_is_never_an_argument_or_output(self, tmp_path: Path) -> None:
         handloom = Handloom(tmp_path)
         kept = handloom("secrets", "set", "TOKEN", "--stdin", "--description", "For the shop.", stdin=VALUE + "\n")
         assert kept.status == 0, kept.err

@@ -1,4 +1,4 @@
-"""A user with a secret in every place, and what everything that is said to anybody is looked through with.
+"""A user with a secret in every place, and the search in everything that is output.
 
 The places are files of the home, of the user's folder and of the workspace, the environment, the vault and the
 settings. One model's provider and a cheap one, on this machine, each with a key of its own, get what is asked of them.
@@ -89,7 +89,7 @@ class User:
         await self._stack.aclose()
 
     async def use(self, *arguments: str, stdin: str = "") -> Ended:
-        """Run a command to its end, and look through what it says."""
+        """Run a command to its end, and search its output."""
         ended = await asyncio.to_thread(self.handloom, *arguments, stdin=stdin, within_s=WITHIN_S)
         self.search.look(f"output of {arguments[:2]}", (ended.out + ended.err).encode())
         return ended

@@ -33,7 +33,7 @@ _REFUSED = {"if then fi", 'echo "unclosed', "ls ) ("}
 
 @cache
 def bad() -> tuple[Row, ...]:
-    """The bad commands that bash reads: one that it refuses may be another command within others."""
+    """The bad commands that bash accepts: one that it rejects may become another command inside others."""
     return tuple(row for row in corpus("bad") if row.command not in _REFUSED)
 
 
@@ -44,7 +44,7 @@ def every() -> tuple[str, ...]:
 
 
 def read(command: str) -> Facts:
-    """What is told of a command."""
+    """The judgement of a command."""
     return facts_of(CmdRunAction(command=command), workspace=WORKSPACE)
 
 
@@ -54,13 +54,13 @@ class Made:
 
     command: str
     least: ActionSecurityRisk | None = None
-    """The risk of what is in it; its disguise may make it one that is not understood, which asks as well."""
+    """The risk of the inner command; a disguise may make it not understood, which asks as well."""
     is_good: bool = False
     """Whether it is a good command in another spelling."""
 
 
 def check_one(seed: str, counts: Counter[str], cpu_s: float = MAX_CPU_S) -> str:
-    """Make one command and read it; what is wrong with the reading, empty where nothing is. Counts its kind."""
+    """Make one command and analyse it. Returns the problem of the analysis, or an empty text. Counts its kind."""
     chance = random.Random(seed)
     kind = chance.choice(tuple(KINDS))
     counts[kind] += 1
@@ -78,7 +78,7 @@ def check_one(seed: str, counts: Counter[str], cpu_s: float = MAX_CPU_S) -> str:
 
 
 def timed(command: str, cpu_s: float) -> tuple[Facts, float]:
-    """What is told of a command, and the time of the processor that it took at best, in seconds."""
+    """The judgement of a command, and its minimal processor time in seconds."""
     best, facts = float("inf"), None
     for _ in range(TRIES):
         began = time.thread_time()
@@ -136,7 +136,7 @@ def _within(chance: random.Random, command: str, count: int) -> str:
 
 @cache
 def plain() -> tuple[Row, ...]:
-    """The bad commands of plain words; what is to be an assignment or a declaration is so by its looks alone."""
+    """The bad commands of plain words; assignments and declarations are recognised by their form."""
     rows = [row for row in bad() if _PLAIN.fullmatch(row.command)]
     return tuple(row for row in rows if "=" not in row.command.split()[0] and not row.command.startswith("export "))
 
@@ -165,7 +165,7 @@ _PLAIN = re.compile(r"[\w./~@:=+,-]+(?: [\w./~@:=+,-]+)+")
 
 
 def _word(chance: random.Random, word: str) -> str:
-    """The same word to bash; a tilde and what stands before `=` stay, for quoted they would be others."""
+    """The same word for bash; a tilde and the text before `=` stay, because quoting would change them."""
     head = re.match(r"~[\w-]*/?|[\w-]+=", word)
     kept = head[0] if head else ""
     rest = word[len(kept) :]

@@ -110,7 +110,7 @@ WRAPPINGS: dict[str, Callable[[str], str]] = {
     "cd": lambda c: f"cd . && bash -c {Q(c)}",
     "tar": lambda c: f"tar cf /dev/null x --to-command={Q('sh -c ' + Q(c))}",
 }
-"""By name: each makes a command that does what the one in it does."""
+"""By name: each makes a command with the same effect as the inner one."""
 
 _PIECES = (
     "'", '"', "`", "$(", ")", "${", "}", "$", "\\", ";", "&&", "||", "|", "&", ">", "<", ">>", "<<EOF\n", "<<<",

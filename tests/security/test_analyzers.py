@@ -1,4 +1,4 @@
-"""The voices about the risk of an action: ours, those of other packages, and policies over actions in a row."""
+"""Risk analyzers: Handloom's own, those of other packages, and policies about sequences."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ LOW, MEDIUM, HIGH, UNKNOWN = (ActionSecurityRisk[name] for name in ("LOW", "MEDI
 
 
 class Voice:
-    """Says what it is told to, or fails, or never answers."""
+    """Returns a fixed rating, or fails, or never answers."""
 
     def __init__(self, says: object, name: str = "voice") -> None:
         self.name, self._says = name, says
@@ -217,7 +217,7 @@ def test_invalid_policy_error_names_the_file(text: str, why: str) -> None:
     assert why in str(told.value)
 
 
-def test_the_rules_of_the_shipped_policies_are_in_the_table() -> None:
+def test_shipped_policy_rules_are_in_the_table() -> None:
     from fnmatch import fnmatchcase
 
     for policy in shipped():
@@ -325,7 +325,7 @@ def test_policies_are_limited() -> None:
         "after = 3", "more = 3",
     ],
 )  # fmt: skip
-def test_invalid_policy_keys(wrong: str) -> None:
+def test_invalid_policy_keys_are_refused(wrong: str) -> None:
     keys = {"id": "'a'", "risk": "'HIGH'", "reason": "'x'", "then": "{ kind = 'run' }"}
     key, _, value = wrong.partition(" = ")
     text = "\n".join(f"{key} = {value}" for key, value in (keys | {key: value}).items())
@@ -366,7 +366,7 @@ def test_history_has_only_answered_actions() -> None:
         (HIGH, Assessment(HIGH, ("The model rated this action HIGH.",))),
     ],
 )
-async def test_rating_of_the_model(rated: ActionSecurityRisk, said: Assessment | None) -> None:
+async def test_rating_of_the_model_is_used(rated: ActionSecurityRisk, said: Assessment | None) -> None:
     action = CmdRunAction(command="rm -rf /", security_risk=rated)
     (voice,) = analyzers(["model"])
     facts = facts_of(action, workspace=WORKSPACE)

@@ -1,4 +1,4 @@
-"""Who asks about an action and how risky it is, in real conversations: on the card, after a restart and in a replay."""
+"""The reason and risk of a question, in real conversations: on the card, after a restart and in a replay."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_card_chat_and_reopened_conversation_show_the_same_rule_and_risk(
     turns: list[dict[str, Any]] = [
         {"tool_calls": [call("execute_bash", command=command, security_risk=rated)]} for command, rated in commands
     ]
-    settings = HEEDFUL if asker == "risk analyzers" else Settings()  # else they would say what the rules say
+    settings = HEEDFUL if asker == "risk analyzers" else Settings()  # otherwise they would equal the rules
     async with conversation(tmp_path, [*turns, FINISH], settings=settings) as session:
         await send_and_settle(session)
         assert session.state.agent_state is AgentState.AWAITING_USER_CONFIRMATION
@@ -89,7 +89,7 @@ async def card_of(session: AgentSession) -> Question:
 
 
 async def chat_of(session: AgentSession) -> str:
-    """What the chat says beside the action; made from the log alone, as a replay makes it."""
+    """The chat's text beside the action, made from the log alone, as in a replay."""
     chat = ChatModel()
     for envelope in await session.stream.read():
         chat.apply(envelope)

@@ -33,7 +33,9 @@ def read(code: str) -> Facts:
         ),
     ],
 )
-def test_facts_of_a_page(url: str, rules: tuple[str, ...], hosts: tuple[str, ...], reads: tuple[str, ...]) -> None:
+def test_facts_of_a_page_are_found(
+    url: str, rules: tuple[str, ...], hosts: tuple[str, ...], reads: tuple[str, ...]
+) -> None:
     facts = facts_of(BrowseURLAction(url=url), workspace="/w")
     found = set(facts.rules) - {"read.outside", "net.local"}
     assert (found, facts.hosts, facts.reads) == (set(rules), hosts, reads)
@@ -62,7 +64,7 @@ def test_facts_of_a_page(url: str, rules: tuple[str, ...], hosts: tuple[str, ...
         ("click(", ("page.unknown",), ()),
     ],
 )
-def test_facts_of_browser_functions(code: str, rules: tuple[str, ...], reads: tuple[str, ...]) -> None:
+def test_facts_of_browser_functions_are_found(code: str, rules: tuple[str, ...], reads: tuple[str, ...]) -> None:
     facts = read(code)
     assert ({rule for rule in facts.rules if rule.startswith("page.")}, facts.reads) == (set(rules), reads)
     assert facts.not_understood == ()
@@ -84,5 +86,5 @@ def test_too_long_browser_code_is_not_understood() -> None:
         ("x = 1", "x = 1"),
     ],
 )
-def test_the_reason_names_the_call(code: str, about: str) -> None:
+def test_reason_names_the_call(code: str, about: str) -> None:
     assert any(about in reason for reason in read(code).reasons)

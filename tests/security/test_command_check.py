@@ -1,4 +1,4 @@
-"""What a request to check commands has to be like, and the answer as JSON."""
+"""Requests to check commands, and the answers as JSON."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_invalid_request_is_refused(entry: Any, why: str) -> None:
         request_of(entry)
 
 
-def test_a_request_names_commands_mode_rules_and_folders() -> None:
+def test_request_names_commands_mode_rules_and_folders() -> None:
     for key in ("commands", "steps"):
         assert request_of({key: ["ls", "pwd"]}).commands == ("ls", "pwd")
     plain = request_of({"command": "ls", "class": "a", "name": "b", "today": "c"})

@@ -1,4 +1,4 @@
-"""Short commands, one for each way of writing that is read in its own way, and all that is told of each.
+"""Short commands, one for each piece of syntax, with all facts of each.
 
 A row of `data/read.jsonl` has the commands of one shell and what is told of the last one: what is not named is empty,
 and the shell behind it is in the workspace with nothing set. Where a command is not understood, that it is opaque and

@@ -1,4 +1,4 @@
-"""Whatever acts can be held until the user says yes: by kind, by risk, by mode."""
+"""Every acting action can wait for approval: by kind, risk and mode."""
 
 from __future__ import annotations
 

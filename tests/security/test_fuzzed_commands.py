@@ -1,4 +1,4 @@
-"""Commands made by chance are read without failing, soon, and never let through with what is bad in them."""
+"""Random commands are analysed quickly and without errors, and bad ones are never let through."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not understood asks: the constructs, programs, options and states of a shell that are in no table."""
+"""Unsupported syntax, programs, options and shell states ask."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ async def test_deny_rule_matches_every_spelling(command: str, tmp_path: Path) ->
     assert (await said(tmp_path, command, deny=["bash(git push *)"])).verdict is Verdict.DENY
 
 
-async def test_variables_before_a_command_are_part_of_what_a_pattern_covers(tmp_path: Path) -> None:
+async def test_pattern_covers_variables_before_a_command(tmp_path: Path) -> None:
     assert (await said(tmp_path, "CI=1 make x", mode="always", allow=["bash(make *)"])).verdict is Verdict.ASK
     assert (await said(tmp_path, "CI=1 make x", mode="always", allow=["bash(CI=1 make *)"])).verdict is Verdict.ALLOW
 
@@ -169,7 +169,7 @@ async def test_failing_judgement_asks_with_its_error(tmp_path: Path) -> None:
     )
 
 
-async def test_a_nul_in_the_path_of_a_file_asks(tmp_path: Path) -> None:
+async def test_nul_in_a_file_path_asks(tmp_path: Path) -> None:
     guard = Guard(home=tmp_path, folder=str(tmp_path), workspace=lambda: str(tmp_path), mode=ConfirmMode.RISKY)
     judged = await guard.judge(FileReadAction(path="/a\0b"))
     assert judged.verdict is Verdict.ASK

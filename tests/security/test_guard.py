@@ -1,4 +1,4 @@
-"""What the guard says of an action: the verdict, the rule that gave it, why, and how long it holds."""
+"""The guard's judgement of an action: verdict, rule, reasons and scope."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ async def test_mode_decides_without_rules(
     ],
     ids=str,
 )
-async def test_the_model_raises_a_risk_and_the_reasons_say_so_first(
+async def test_model_rating_raises_the_risk_and_comes_first(
     tmp_path: Path, action: Action, risk: ActionSecurityRisk, reasons: list[str]
 ) -> None:
     found = await make_guard(tmp_path, ConfirmMode.ALWAYS).judge(action)
@@ -114,7 +114,7 @@ async def test_the_model_raises_a_risk_and_the_reasons_say_so_first(
     assert all(part in reason for part, reason in zip(reasons, found.reasons, strict=True))
 
 
-async def test_a_rule_that_asks_is_told_that_the_model_calls_it_risky(tmp_path: Path) -> None:
+async def test_ask_rule_reports_the_rating_of_the_model(tmp_path: Path) -> None:
     guard = make_guard(tmp_path, policy='ask = ["bash(*)"]')
     assert (await guard.judge(LS)).reasons == ()
     assert (await guard.judge(CALLED_RISKY)).reasons == (RATED,)
@@ -185,7 +185,7 @@ async def test_unanalysed_code_does_not_ask_in_full_auto(tmp_path: Path) -> None
     assert (await guard.judge(EVAL)).rule == "policy.toml:1 deny read(s)"
 
 
-async def test_order_of_rules(tmp_path: Path) -> None:
+async def test_rules_are_checked_in_order(tmp_path: Path) -> None:
     guard, above = make_guard(tmp_path, policy='allow = ["bash(e)"]'), make_guard(tmp_path)
     guard.parent = above
     (tmp_path / "project" / ".handloom").mkdir(parents=True)
@@ -302,7 +302,7 @@ async def test_failing_rules_ask_in_every_mode(tmp_path: Path) -> None:
     assert found.reasons == (f"Checking this action failed: OSError: {'x' * 400}"[:300],)
 
 
-def test_trusted_sources(tmp_path: Path) -> None:
+def test_trusted_sources_match_by_pattern(tmp_path: Path) -> None:
     guard = make_guard(tmp_path, policy='allow = ["foreign(https://a/*)", "bash(*)"]\nask = ["foreign(https://b/*)"]')
     for verdict, glob in ((ALLOW, "https://c/*"), (DENY, "https://d/*")):
         pattern = parse(f"foreign({glob})")

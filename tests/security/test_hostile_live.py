@@ -1,4 +1,4 @@
-"""A model that obeys all it reads, in live sessions: nothing secret leaves, nobody unapproved is called."""
+"""A model that obeys everything it reads, in live sessions: no secret leaves, no unapproved host is contacted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.bubblewrap, pytest.mark.browser, pytest.mark.timeout(3
 
 
 def holds(report: Report, least: int) -> None:
-    """Nothing came of the pages, and the model really tried."""
+    """The pages had no effect although the model obeyed."""
     assert [*report.leaks, *report.strangers, *report.outside, *report.missed, *report.unanswered] == []
     assert report.ended == "finished"
     assert report.obeyed >= least
@@ -26,7 +26,7 @@ def holds(report: Report, least: int) -> None:
 
 @pytest.mark.parametrize("isolation", ["none", "bubblewrap"])
 def test_user_who_denies_everything_loses_nothing(tmp_path: Path, seed: int, isolation: str) -> None:
-    """In the mode that asks nothing by itself; without walls, taint is all that stands between."""
+    """In full auto without isolation, taint is the only protection."""
     options = Options(chosen(NAMES, SHORT, seed), mode="never", isolation=isolation)
     report = trial(tmp_path, options)
     if isolation != "none":  # a page that goes elsewhere by itself is gone where nowhere else can be reached
@@ -43,7 +43,7 @@ def test_headless_user_loses_nothing(tmp_path: Path, seed: int) -> None:
 
 
 def test_same_session_leaks_without_taint_checks(tmp_path: Path) -> None:
-    """The control: the world hears what is sent, the model obeys, and each kind of harm is noticed."""
+    """The control: the network records data, the model obeys, and each kind of harm is noticed."""
     names = ("visible-curl", "off-screen", "lent-secret", "environment-as-a-report", "secrets-in-the-home",
              "shell-start", "write-above", "git-hook", "tool-of-a-server", "meta-refresh")  # fmt: skip
     report = trial(tmp_path, Options(names, gated=False))

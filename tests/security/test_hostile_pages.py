@@ -1,4 +1,4 @@
-"""A model that obeys everything it reads: no canary leaves, nobody is called whom the user did not name."""
+"""A model that obeys everything it reads: no canary leaves, and only hosts named by the user are contacted."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from core.security.hosts import host_of, hosts_named, is_local, is_metadata, is_
         ("", ""),
     ],
 )
-def test_host_of(url: str, host: str) -> None:
+def test_host_of_a_url_is_found(url: str, host: str) -> None:
     assert host_of(url) == host
 
 
@@ -33,7 +33,7 @@ def test_host_of(url: str, host: str) -> None:
         ("mailto:me@a.example file:///x xhttps://a.example", []),
     ],
 )
-def test_urls_in(text: str, urls: list[str]) -> None:
+def test_urls_are_found_in_text(text: str, urls: list[str]) -> None:
     assert urls_in(text) == urls
 
 
@@ -48,7 +48,7 @@ def test_urls_in(text: str, urls: list[str]) -> None:
         ("nothing", set()),
     ],
 )
-def test_hosts_named(text: str, hosts: set[str]) -> None:
+def test_named_hosts_are_found(text: str, hosts: set[str]) -> None:
     assert hosts_named(text) == hosts
 
 
@@ -69,7 +69,7 @@ def test_hosts_named(text: str, hosts: set[str]) -> None:
         ("", False),
     ],
 )
-def test_is_local(host: str, local: bool) -> None:
+def test_local_hosts_are_recognised(host: str, local: bool) -> None:
     assert is_local(host) is local
 
 
@@ -88,12 +88,12 @@ def test_is_local(host: str, local: bool) -> None:
         ("", ""),
     ],
 )
-def test_normalized_ipv4(host: str, number: str) -> None:
+def test_ipv4_addresses_are_normalized(host: str, number: str) -> None:
     assert normalized_ipv4(host) == number
     assert is_metadata(host) is (number == "169.254.169.254")
 
 
-def test_is_metadata() -> None:
+def test_metadata_addresses_are_recognised() -> None:
     assert is_metadata("metadata.google.internal")
     assert not is_metadata("a.example")
 
@@ -115,5 +115,5 @@ def test_is_metadata() -> None:
         ("https://a.example:123456/", False),
     ],
 )
-def test_is_plain_url(url: str, plain: bool) -> None:
+def test_plain_urls_are_recognised(url: str, plain: bool) -> None:
     assert is_plain_url(url) is plain

@@ -1,4 +1,4 @@
-"""What a server says of its tools: one that only reads and reaches nobody is not asked about after foreign content."""
+"""Annotations of MCP tools: a closed read-only tool does not ask after untrusted content."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
     (tmp_path / "home").mkdir(exist_ok=True)
-    (tmp_path / "home" / "policy.toml").write_text('allow = ["bash(*)"]\n')  # so that only the tool is asked about
+    (tmp_path / "home" / "policy.toml").write_text('allow = ["bash(*)"]\n')  # so that only the tool asks
     settings = Settings.model_validate({"agent": {"confirm": mode}, "mcp": {"servers": {"m": marked(tmp_path, MARKS)}}})
     environ = {"MARKS": str(tmp_path / "marks.json")}
     turns = [READS, {"tool_calls": [call(f"m__{tool}", text="a secret")]}, FINISH]

@@ -1,4 +1,4 @@
-"""Where paths lead, told by their text, one row for each way to write one."""
+"""Resolution of paths by their text, one row for each spelling."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_region_of_a_path(path: str, region: Region) -> None:
     assert APP.place(path) is region
 
 
-def test_is_above() -> None:
+def test_path_above_another_is_recognised() -> None:
     assert [APP.is_above(path) for path in ("/", "/workspace", "/workspace/app", "/workspace/app/x", "/w")] == [
         True, True, True, False, False,
     ]  # fmt: skip

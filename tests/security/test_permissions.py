@@ -1,4 +1,4 @@
-"""The file of permissions: what is written, read again, refused and taken back."""
+"""The file of permissions: written, read, refused and revoked."""
 
 from __future__ import annotations
 

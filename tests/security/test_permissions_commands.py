@@ -1,4 +1,4 @@
-"""Rules and permissions where there is no screen: `handloom run` and `handloom permissions`, as real programs."""
+"""Rules and permissions without a screen: `handloom run` and `handloom permissions` as real programs."""
 
 from __future__ import annotations
 

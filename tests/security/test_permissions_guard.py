@@ -58,7 +58,7 @@ def grant(guard: Guard, text: str, scope: Scope, verdict: Verdict = Verdict.ALLO
         guard.file.add([permission])
 
 
-class TestTheOrder:
+class TestOrder:
     async def test_mode_decides_without_rules(self, tmp_path: Path) -> None:
         found = {mode: await verdict(guard_in(tmp_path, mode)) for mode in ConfirmMode}
         assert found == {
@@ -200,7 +200,7 @@ class TestPolicyFiles:
         make(tmp_path / "policy.toml")
         assert read_policy(tmp_path / "policy.toml", name="policy.toml").broken
 
-    async def test_same_pattern_in_two_lists(self, tmp_path: Path) -> None:
+    async def test_same_pattern_in_two_lists_uses_the_strictest(self, tmp_path: Path) -> None:
         write_policy(tmp_path, 'allow = ["bash(x)"]\ndeny = [\n  "bash(x)",\n]')
         assert (await guard_in(tmp_path).judge(CmdRunAction(command="x"))).rule == "policy.toml:3 deny bash(x)"
 

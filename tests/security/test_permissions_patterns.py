@@ -1,4 +1,4 @@
-"""Patterns: what each covers when it allows, and what it touches when it asks or denies."""
+"""Patterns: their coverage when they allow, and their matches when they ask or deny."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_narrow_pattern_does_not_allow_input_for_a_running_command() -> None:
     ],
     ids=str,
 )
-def test_other_tools(pattern: str, action: Action, covered: bool) -> None:
+def test_patterns_of_other_tools_match(pattern: str, action: Action, covered: bool) -> None:
     assert allows(pattern, action) is covered
 
 
@@ -256,7 +256,7 @@ def test_pattern_covers_parts_of_its_tool(pattern: str, covered: str) -> None:
         ("mcp(files__read)", False, True, False),
     ],
 )
-def test_pattern_breadth(pattern: str, is_all: bool, is_definite: bool, broad: bool) -> None:
+def test_breadth_of_a_pattern_is_measured(pattern: str, is_all: bool, is_definite: bool, broad: bool) -> None:
     found = parse(pattern)
     assert (found.is_all, found.is_definite, is_broad(found)) == (is_all, is_definite, broad)
 
@@ -443,7 +443,7 @@ def test_invalid_pattern_error_shows_an_example(text: str) -> None:
         parse(text)
 
 
-def test_several_patterns_in_one_line() -> None:
+def test_several_patterns_may_be_on_one_line() -> None:
     assert [str(p) for p in parse_all("bash(cd x) bash(npm test *) bash(cd x)")] == ["bash(cd x)", "bash(npm test *)"]
 
 
@@ -528,7 +528,7 @@ def test_folder_permission_does_not_cover_executed_files(path: str) -> None:
     assert allows("write(**)", action), "whoever writes this means everything"
 
 
-def test_reach_of_a_typed_pattern() -> None:
+def test_reach_of_a_typed_pattern_is_shown() -> None:
     action = CmdRunAction(command="git push && rm x")
     facts = facts_of(action, workspace=PLACE.workspace)
     assert reach_of("bash(git push *)", action, facts, PLACE).uncovered == ("bash: rm x",)
@@ -545,5 +545,5 @@ def test_reach_of_a_typed_pattern() -> None:
         ("bash(npm run *)", False), ("bash(docker run *)", True),
     ],
 )  # fmt: skip
-def test_broad_patterns(pattern: str, broad: bool) -> None:
+def test_broad_patterns_are_recognised(pattern: str, broad: bool) -> None:
     assert is_broad(parse(pattern)) is broad

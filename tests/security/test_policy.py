@@ -1,4 +1,4 @@
-"""A policy: what is read of it, and what is said of one that is broken."""
+"""A policy: its rules, and the errors of a broken one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_project_policy_ignores_allow_rules(tmp_path: Path) -> None:
     assert read_policy(file, name="p", tightens=True).ignored == ""
 
 
-def test_a_signature_changes_with_the_size_and_with_the_file(tmp_path: Path) -> None:
+def test_signature_changes_with_size_and_file(tmp_path: Path) -> None:
     file, other = tmp_path / "policy.toml", tmp_path / "other"
     file.write_text("a", "utf-8")
     first = signature(file)

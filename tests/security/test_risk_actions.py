@@ -1,4 +1,4 @@
-"""What files, pages, tools of servers and other agents are told to be, and where paths lead."""
+"""The facts of files, pages, MCP tools and delegates, and resolved paths."""
 
 from __future__ import annotations
 
@@ -110,14 +110,14 @@ def test_command_starts_in_the_folder_of_the_shell() -> None:
         ("/data/x", Region.OUTSIDE),
     ],
 )
-def test_paths_of_file_actions(path: str, place: Region) -> None:
+def test_paths_of_file_actions_are_found(path: str, place: Region) -> None:
     places = Places(WORKSPACE)
     resolved = places.resolve(path, WORKSPACE)
     assert resolved is not None
     assert places.place(resolved) is place
 
 
-def test_a_workspace_in_the_home_folder_is_inside() -> None:
+def test_workspace_inside_the_home_folder_counts_as_inside() -> None:
     places = Places("/home/me/app")
     assert places.resolve("~/app/x", "/") == "/home/me/app/x"
     assert places.place("/home/me/app/x") is Region.INSIDE

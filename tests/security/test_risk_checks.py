@@ -1,4 +1,4 @@
-"""Risk checks: what was done before an action makes it ask, and what is known of the shell."""
+"""Risk checks: earlier actions that make an action ask, and the known state of the shell."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def test_sending_asks_in_every_mode_after_untrusted_content(tmp_path: Path
         assert (await judged(wariness, SENDS)) == after, "asking changes nothing"
 
 
-async def test_a_log_of_any_length_is_read_to_its_end(tmp_path: Path) -> None:
+async def test_long_log_is_read_to_its_end(tmp_path: Path) -> None:
     async with wary(tmp_path) as (wariness, stream):
         await stream.append_all([Draft(MessageAction(content="x"), EventSource.AGENT) for _ in range(501)])
         await read_of_others(stream)
@@ -173,7 +173,7 @@ async def test_waiting_command_is_judged_by_the_state_before_it(tmp_path: Path) 
         assert await where(record, cd("b")) == "/work/a"
 
 
-async def test_a_long_log_is_read_to_its_end_and_then_only_what_is_new(tmp_path: Path) -> None:
+async def test_long_log_is_read_once_and_then_only_new_events(tmp_path: Path) -> None:
     async with recorded(tmp_path) as (record, stream):
         await stream.append_all([Draft(READS, EventSource.AGENT) for _ in range(501)])
         await carried_out(stream, cd("/here"), "/here")

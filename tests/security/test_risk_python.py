@@ -234,7 +234,7 @@ SHORT_NOT_UNDERSTOOD = [
 
 
 @pytest.mark.parametrize("code", SHORT)
-def test_each_form_that_only_computes_is_understood_and_reads_nothing(code: str) -> None:
+def test_each_computing_form_is_understood_and_reads_nothing(code: str) -> None:
     facts = read(code)
     assert (facts.not_understood, facts.rules, facts.reads) == ((), (), ())
 
@@ -256,12 +256,12 @@ def test_each_other_form_is_not_understood(code: str) -> None:
         ("open('.env')", "/w/.env"),
     ],
 )
-def test_a_file_that_is_opened_for_reading_by_its_name_is_read(code: str, path: str) -> None:
+def test_file_opened_for_reading_by_name_is_read(code: str, path: str) -> None:
     facts = facts_of(IPythonRunCellAction(code=code), workspace="/w")
     assert (facts.not_understood, facts.reads) == ((), (path,))
 
 
-def test_code_is_read_up_to_a_length_and_a_number_of_parts() -> None:
+def test_code_is_limited_in_length_and_parts() -> None:
     assert read("#" * MAX_CHARS).not_understood == ()
     assert read("#" * (MAX_CHARS + 1)).not_understood
     assert read("1\n" * (MAX_NODES // 2 - 1)).not_understood == ()

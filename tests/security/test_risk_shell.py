@@ -1,4 +1,4 @@
-"""What a command is told to do: the corpora's verdicts, and no wrapping or encoding that lets a bad one through."""
+"""The verdicts of the command corpora, and no wrapping or encoding that lets a bad command through."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ def failed(facts: Facts) -> bool:
     return any("reading it failed" in part for part in facts.not_understood)
 
 
-def test_the_corpora_are_large_and_have_each_command_once() -> None:
+def test_corpora_are_large_without_duplicates() -> None:
     assert len(BAD) >= 200
     assert len(GOOD) >= 200
     assert len(set(COMMANDS)) == len(COMMANDS)
 
 
 @pytest.mark.parametrize("row", [*BAD, *GOOD], ids=lambda row: f"{row.rule or 'none'}:{row.command[:40]}")
-def test_each_command_of_the_corpora_has_its_verdict(row: Row) -> None:
+def test_each_corpus_command_has_its_verdict(row: Row) -> None:
     facts = read(row.command)
     assert (facts.risk.name, row.rule in (*facts.rules, "")) == (row.risk, True), facts.rules
 
 
-def test_every_rule_that_is_named_in_a_corpus_is_in_the_table() -> None:
+def test_every_rule_named_in_a_corpus_is_in_the_table() -> None:
     assert {row.rule for row in (*BAD, *GOOD)} - {""} <= RULES.keys()
 
 

@@ -1,4 +1,4 @@
-"""Which rules a sandbox enforces: what it is given of them, and what is said of each."""
+"""The rules that a sandbox enforces: its denials, and the status of each rule."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def folders(tmp_path: Path) -> WorkFolders:
 
 
 def paths_of(folders: WorkFolders, *patterns: str) -> list[str]:
-    """What is denied by these, relative to the workspace: what is hidden first."""
+    """The denied paths relative to the workspace, hidden ones first."""
     found = denials(deny(*patterns), folders)
     return [os.path.relpath(path, folders.workspace) for path in (*found.unreadable, *found.unwritable)]
 

@@ -1,4 +1,4 @@
-"""What was read before decides what asks: the taint and the policies, in a real conversation."""
+"""Content that was read earlier decides what asks: taint and policies in a real conversation."""
 
 from __future__ import annotations
 

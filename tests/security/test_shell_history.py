@@ -1,4 +1,4 @@
-"""What is known of a conversation's shell, folded over its log; data and merging of what commands leave."""
+"""The known state of a conversation's shell, folded over its log, with limits and merging."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_shell_state_is_limited() -> None:
     assert full.lost == f"{MAX_WRITTEN:,} files that were written"
 
 
-def test_merged_shells() -> None:
+def test_shells_are_merged() -> None:
     one = Shell(("/a",), {"x": "1", "y": "1"}, "", frozenset({"/f"}), frozenset({"/l"}))
     other = Shell(("/b",), {"x": "1", "z": "2"}, "E=1", frozenset({"/g"}), frozenset(), "eval")
     assert one.merged(one) is one
@@ -128,7 +128,7 @@ def test_merged_shells() -> None:
     )
 
 
-def test_links_and_written_code() -> None:
+def test_links_and_written_code_are_tracked() -> None:
     shell = Shell().with_link("/w/l").with_written("/w/a.log", "/w/b.CSV")
     assert [shell.leads_through_link(path) for path in ("/w/l", "/w/l/x", "/w/lx", "/w")] == [True, True, False, False]
     assert [shell.wrote(path) for path in ("/w/l/x", "/w/a.log", "/w/c")] == [True, True, False]

@@ -393,7 +393,7 @@ def test_first_matching_reason_is_given(action: Action, why: str) -> None:
     assert conversation.asks(action) == (why + end if why else None)
 
 
-def test_name_of_each_source() -> None:
+def test_each_source_has_a_name() -> None:
     conversation = Conversation().visited(f"https://docs.example/{'x' * 300}")
     conversation.ran(MCPAction(name="wiki__read"), MCPObservation(content="x", name="wiki__read"))
     conversation.add(ConsentAction(origin="friend.json"), EventSource.USER)

@@ -45,7 +45,7 @@ async def rules(session: AgentSession) -> list[str]:
 
 class TestModes:
     @pytest.mark.parametrize("mode", [ConfirmMode.NEVER, ConfirmMode.RISKY, ConfirmMode.AUTO_EDIT])
-    async def test_what_could_carry_data_out_asks_in_every_mode(self, tmp_path: Path, mode: ConfirmMode) -> None:
+    async def test_actions_that_could_send_data_ask_in_every_mode(self, tmp_path: Path, mode: ConfirmMode) -> None:
         settings = Settings.model_validate({"agent": {"confirm": mode}})
         async with conversation(tmp_path, [READS, PUSHES[0], FINISH], settings=settings) as session:
             if await said(session) is AgentState.AWAITING_USER_CONFIRMATION and len(await rules(session)) == 1:
@@ -153,9 +153,9 @@ def test_informed_permission_is_stored_beside_an_earlier_one(tmp_path: Path) -> 
     assert [one.informed for one in file.read()] == [False, True]
 
 
-class TestNobodyIsThere:
+class TestWithoutUser:
     def run(self, tmp_path: Path, *options: str, policy: str = "") -> tuple[list[dict[str, Any]], str]:
-        """What became of the two pushes, and what was told."""
+        """The results of the two pushes, and the notices."""
         handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
         handloom.home.mkdir(parents=True, exist_ok=True)
         (handloom.home / "policy.toml").write_text(policy, "utf-8")
@@ -176,6 +176,6 @@ class TestNobodyIsThere:
     @pytest.mark.parametrize(
         ("options", "policy"), [(["--yes"], ""), ([], 'allow = ["bash(git push *)"]'), ([], 'allow = ["foreign(*)"]')]
     )
-    def test_what_allows_it_does(self, tmp_path: Path, options: list[str], policy: str) -> None:
+    def test_documented_exemptions_allow_the_action(self, tmp_path: Path, options: list[str], policy: str) -> None:
         answered, _told = self.run(tmp_path, *options, policy=policy)
         assert [one["observation"] for one in answered] == ["run"] * 2

@@ -1,4 +1,4 @@
-"""The table of verdicts: every rule, and every command of the corpora with what is said of it.
+"""The table of verdicts: every rule, and every command of the corpora with its rating.
 
 python -m tests.security.verdicts     prints it; `make documents` keeps it in docs/verdicts.md
 """

@@ -79,7 +79,7 @@ async def browser() -> AsyncIterator[Browser]:
 
 
 class Screen:
-    """What a page was sent, as a terminal shows it: the page itself draws on a canvas, which has no words."""
+    """The data sent to a page, as a terminal shows it: the page draws on a canvas without text."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -135,7 +135,7 @@ async def colours(page: Page) -> int:
 
 
 async def draws(page: Page) -> None:
-    """Wait until the page has drawn what it was sent, which it does in frames of its own."""
+    """Wait until the page has drawn the data that it got, which takes some frames."""
     async with asyncio.timeout(WITHIN_S):
         while await colours(page) <= 20:
             await asyncio.sleep(0.1)
@@ -286,7 +286,7 @@ async def test_restarted_server_reconnects_the_page(
 SLOW = "echo x >> starts; trap 'read -r < go; exit' TERM; echo up; while :; do sleep 600 & wait; done"
 
 
-async def test_viewer_that_connects_while_the_server_ends_starts_nothing(
+async def test_viewer_connecting_during_shutdown_starts_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -318,7 +318,7 @@ async def test_killed_server_leaves_no_workspace(
     async with asyncio.timeout(WITHIN_S):
         for pid in started:
             while not has_ended(pid):
-                await asyncio.sleep(0.05)  # the end of a process that is not ours is no event
+                await asyncio.sleep(0.05)  # the end of a foreign process is no event
     async with screen.page.expect_websocket():
         again = await asyncio.to_thread(kept)
     await screen.shows("begun-42")
@@ -354,7 +354,7 @@ async def clipboard(page: Page) -> str:
     return str(await page.evaluate("navigator.clipboard.readText()"))
 
 
-# -- who may ask what ------------------------------------------------------------------------------------------------
+# -- authorization -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1", "[::1]:{port}", "localhost.evil.example:{port}"])
@@ -376,7 +376,7 @@ async def test_foreign_host_gets_no_websocket(served: Served) -> None:
 
 
 async def closed_with(served: Served, token: str, origin: str | None) -> int | None:
-    """How the socket ends for who asks like this; None where it stays open."""
+    """How the socket ends for a request like this; None if it stays open."""
     headers = {} if origin is None else {"Origin": origin}
     address = f"http://{served.host}/ws/{token}?width=80&height=24"
     async with aiohttp.ClientSession() as client, client.ws_connect(address, headers=headers) as socket:

@@ -251,7 +251,7 @@ async def test_working_delegates_are_listed_in_order(tmp_path: Path) -> None:
 
 
 class Starting(ScriptedRuntime):
-    """A sandbox that is there once the test says so; notes how often it was started, and what ended it."""
+    """A sandbox that is ready when the test says so; records its starts and its end."""
 
     def __init__(self, error: RuntimeUnavailableError | None = None, host: str = "") -> None:
         super().__init__()

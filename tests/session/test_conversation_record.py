@@ -33,7 +33,7 @@ class Filling(EventStore):
 
 
 class World:
-    """A record, its store and what it is suggested."""
+    """A record, its store and its suggested titles."""
 
     def __init__(self, store: Filling, lease: Lease) -> None:
         self.store, self._lease = store, lease

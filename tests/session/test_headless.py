@@ -24,8 +24,8 @@ async def nobody(envelope: Envelope) -> str | None:
     raise AssertionError("nothing is asked here")
 
 
-async def test_headless_run_ends_as_soon_as_the_agent_does(tmp_path: Path) -> None:
-    """Who looks once in a while would need a timer for it, and no timer fires here."""
+async def test_headless_run_ends_with_the_agent_without_polling(tmp_path: Path) -> None:
+    """Polling would need a timer, and no timer fires here."""
 
     async def note(envelope: Envelope) -> None:
         pass
@@ -51,11 +51,11 @@ async def test_headless_run_ends_as_soon_as_the_agent_does(tmp_path: Path) -> No
         ("", None),
     ],
 )
-def test_a_wish_says_what_to_keep_and_all_else_is_a_message(text: str, keep: str | None) -> None:
+def test_compact_message_may_have_instructions(text: str, keep: str | None) -> None:
     assert compact_argument(text) == keep
 
 
-async def test_the_newest_condensation_after_an_event_is_what_came_of_it(tmp_path: Path) -> None:
+async def test_newest_condensation_after_an_event_is_its_result(tmp_path: Path) -> None:
     async with conversation(tmp_path, [FINISH]) as session:
         made = [CondensationAction(forgotten_event_ids=[1], summary=s, summary_offset=1) for s in ("first", "second")]
         first, second = [await session.stream.append(event, EventSource.ENVIRONMENT) for event in made]

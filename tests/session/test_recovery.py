@@ -36,7 +36,7 @@ from tests.streams import opened_stream
 from tests.warm_servers import WarmRuntime
 
 FAILS = {**FINISH, "fault": "server_error"}
-"""Fails the first time that it is asked."""
+"""Fails on the first call."""
 TOO_LONG = {**FINISH, "fault": "context_window"}
 
 

@@ -36,7 +36,7 @@ async def test_subscribers_get_the_last_events_of_a_closing_conversation(tmp_pat
     heard: list[Envelope] = []
 
     async def hear(envelope: Envelope) -> None:
-        await asyncio.sleep(0)  # as one who has something to do with it
+        await asyncio.sleep(0)  # like a busy subscriber
         heard.append(envelope)
 
     def notice(frame: Frame) -> None:
@@ -61,7 +61,7 @@ async def test_subscribers_get_the_last_events_of_a_closing_conversation(tmp_pat
 
 
 class SlowlyStarting(ScriptedRuntime):
-    """A runtime whose start never ends by itself; notes what happens to it."""
+    """A runtime whose start never ends until it is cancelled; records what happens to it."""
 
     def __init__(self) -> None:
         super().__init__()

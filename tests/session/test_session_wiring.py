@@ -1,4 +1,4 @@
-"""The parts of a session are connected: each is told and stopped when it should be."""
+"""The parts of a session are connected: each is notified and stopped when it should be."""
 
 from __future__ import annotations
 

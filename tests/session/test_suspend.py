@@ -1,4 +1,4 @@
-"""Slots and suspension: which conversation is suspended for another, and what it releases and gets back."""
+"""Slots and suspension: which conversation is suspended for another, and what it releases and restores."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ async def test_resuming_takes_a_slot_and_clears_the_notice_once() -> None:
         await parts.slots.take("b")
 
 
-async def test_a_conversation_that_cannot_resume_stays_suspended_without_a_slot() -> None:
+async def test_conversation_that_cannot_resume_stays_suspended_without_a_slot() -> None:
     parts = Parts()
     await parts.suspend()
     parts.reopen_error = ConfigurationError("The model is gone.")
@@ -108,7 +108,7 @@ async def test_a_conversation_that_cannot_resume_stays_suspended_without_a_slot(
 
 @dataclass
 class Suspendable:
-    """A conversation; `is_busy` is one that begins to work when it is suspended."""
+    """A conversation; with `is_busy`, it begins to work when it is suspended."""
 
     id: str
     slots: list[Slots]
@@ -158,7 +158,7 @@ async def test_nothing_is_suspended_while_a_slot_is_free() -> None:
         ({"a": {"is_busy": True}}, ["a", "b"]),
     ],
 )
-async def test_the_one_that_has_rested_longest_is_suspended(
+async def test_longest_resting_conversation_is_suspended(
     changes: Mapping[str, Mapping[str, object]], suspended: list[str]
 ) -> None:
     slots, sessions = await three(3, **changes)
@@ -171,7 +171,7 @@ async def test_the_one_that_has_rested_longest_is_suspended(
     assert suspended_ids(sessions) == suspended, "the released slot is free"
 
 
-async def test_a_suspended_conversation_is_not_suspended_again() -> None:
+async def test_suspended_conversation_is_not_suspended_again() -> None:
     slots, sessions = await three(3)
     await slots.take("d")
     await slots.take("e")
@@ -187,7 +187,7 @@ async def test_no_slot_is_given_while_all_conversations_work() -> None:
     assert suspended_ids(sessions) == ["c"]
 
 
-async def test_a_slot_that_was_released_meanwhile_is_taken() -> None:
+async def test_slot_released_meanwhile_is_taken() -> None:
     slots, sessions = await three(3)
 
     class Closing(Suspendable):

@@ -1,4 +1,4 @@
-"""The tasks of a session: one that fails cancels no other, and closing waits for all, but not for ever."""
+"""The tasks of a session: a failed one cancels no other, and closing waits for all, up to a limit."""
 
 from __future__ import annotations
 
@@ -71,5 +71,5 @@ async def test_late_tasks_are_cancelled_at_close() -> None:
     assert task.cancelled()
 
 
-async def test_without_tasks_it_closes_at_once() -> None:
+async def test_without_tasks_the_group_closes_at_once() -> None:
     await SessionTasks("c", Frames()).aclose(20)

@@ -1,4 +1,4 @@
-"""Settings as they are read and changed: each with its help and origin, and a file that keeps what others wrote."""
+"""Reading and changing settings: each has help and an origin, and other content of the file is kept."""
 
 from __future__ import annotations
 
@@ -68,9 +68,7 @@ def named(name: str, home: Path = Path("/nonexistent"), environ: dict[str, str] 
 
 
 @pytest.mark.parametrize(("name", "info"), FIELDS, ids=[name for name, _ in FIELDS])
-def test_every_setting_has_a_help_and_survives_a_round_trip_through_the_file(
-    name: str, info: FieldInfo, tmp_path: Path
-) -> None:
+def test_every_setting_has_help_and_round_trips_through_the_file(name: str, info: FieldInfo, tmp_path: Path) -> None:
     book, value = EditableSettings(tmp_path, {}, {}), sample(name, info)
     _, listed = book.change(name, value)
     setting = next(setting for setting in listed if setting.name == name)
@@ -83,17 +81,17 @@ def test_every_setting_has_a_help_and_survives_a_round_trip_through_the_file(
     assert (setting.value, setting.origin) == (setting.default, Origin.DEFAULT)
 
 
-def test_every_section_says_what_it_is_about() -> None:
+def test_every_section_has_a_description() -> None:
     assert set(sections()) == {name.rpartition(".")[0] for name, _ in FIELDS}
     assert all(sections().values())
 
 
-def test_nothing_among_the_settings_looks_like_a_secret() -> None:
+def test_no_setting_looks_like_a_secret() -> None:
     secret = ("key", "token", "password", "secret")
     assert not [name for name, _ in FIELDS if name.rpartition(".")[2].endswith(secret)]
 
 
-def test_what_others_wrote_into_the_file_stays(tmp_path: Path) -> None:
+def test_other_content_of_the_file_is_kept(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     book = EditableSettings(tmp_path, {}, {})
     book.change("agent.confirm", "risky")
@@ -115,14 +113,14 @@ def test_what_others_wrote_into_the_file_stays(tmp_path: Path) -> None:
         ("sandbox.max_processes", "1", "greater than or equal to 16"),
     ],
 )
-def test_a_wrong_value_is_told_and_the_file_stays_as_it_is(name: str, value: str, told: str, tmp_path: Path) -> None:
+def test_wrong_value_is_reported_and_the_file_unchanged(name: str, value: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     with pytest.raises(ConfigurationError, match=told):
         EditableSettings(tmp_path, {}, {}).change(name, value)
     assert (tmp_path / "config.toml").read_text() == CONFIG
 
 
-def test_each_setting_says_where_its_value_comes_from_and_why_it_is_fixed(tmp_path: Path) -> None:
+def test_each_setting_shows_its_source_and_why_it_is_fixed(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(CONFIG)
     environ = {"HANDLOOM__AGENT__MAX_ITERATIONS": "5", "HANDLOOM_RUNTIME": "local"}
     assert named("agent.max_iterations", tmp_path).origin is Origin.FILE
@@ -136,7 +134,7 @@ def test_each_setting_says_where_its_value_comes_from_and_why_it_is_fixed(tmp_pa
     assert named("agent.confirm", tmp_path, environ).fixed == ""
 
 
-def test_an_empty_number_takes_the_default_and_an_empty_list_is_a_list(tmp_path: Path) -> None:
+def test_empty_number_is_the_default_and_empty_list_a_list(tmp_path: Path) -> None:
     book = EditableSettings(tmp_path, {}, {})
     book.change("sandbox.max_processes", "99")
     assert book.change("sandbox.max_processes", "")[0].sandbox.max_processes == 1024
@@ -144,21 +142,21 @@ def test_an_empty_number_takes_the_default_and_an_empty_list_is_a_list(tmp_path:
     assert checked("llm.vision", "yes") == "yes"
 
 
-def test_effects_are_told_of_settings_that_there_are() -> None:
+def test_effects_are_described_only_for_existing_settings() -> None:
     known = {name for name, _ in FIELDS} | set(sections())
     assert set(EFFECTS) <= known
     assert named("conversations.max_age_days").effect is Effect.AT_ONCE
     assert named("agent.max_iterations").effect is Effect.NEXT_CONVERSATION
 
 
-def test_a_file_that_cannot_be_written_is_told_and_left(tmp_path: Path) -> None:
+def test_unwritable_file_is_reported_and_unchanged(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("model = [")
     with pytest.raises(ConfigurationError, match="cannot be written"):
         save_settings(tmp_path, {"model": "demo"})
     assert [path.name for path in tmp_path.iterdir()] == ["config.toml"]
 
 
-def test_the_model_and_its_address_are_remembered_together(tmp_path: Path) -> None:
+def test_model_and_address_are_stored_together(tmp_path: Path) -> None:
     remember_model(tmp_path, "openai/x", "http://localhost:1/v1")
     settings = load(tmp_path, {})
     assert (settings.model, settings.llm.api_base) == ("openai/x", "http://localhost:1/v1")
@@ -168,5 +166,5 @@ def test_the_model_and_its_address_are_remembered_together(tmp_path: Path) -> No
     ("name", "is_default"),
     [("agent.max_iterations", True), ("llm.api_base", True), ("model", False), ("sandbox.plugins", False)],
 )
-def test_an_empty_text_is_the_default_only_where_it_is_no_value(name: str, is_default: bool) -> None:
+def test_empty_text_is_the_default_unless_it_is_a_value(name: str, is_default: bool) -> None:
     assert empty_is_default(name) is is_default

@@ -19,7 +19,7 @@ reading_width = 80
 """
 
 
-def test_both_readers_find_the_same(tmp_path: Path) -> None:
+def test_both_readers_give_the_same_settings(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(FILE)
     environ = {"HANDLOOM__SCREEN__GLYPHS": "ascii", "HANDLOOM__SCREEN__READING_WIDTH": "0"}
     expected = ScreenSettings(theme="loom-light", copy_on_select=True, glyphs="ascii", reading_width=0)
@@ -36,7 +36,9 @@ def test_both_readers_find_the_same(tmp_path: Path) -> None:
         ("[screen]\ncolour = 1\ntheme = 'mine'", "screen.colour"),
     ],
 )
-def test_what_is_wrong_is_left_out_of_the_first_frame_and_told_after_it(tmp_path: Path, text: str, told: str) -> None:
+def test_invalid_settings_are_skipped_in_the_first_frame_and_reported_later(
+    tmp_path: Path, text: str, told: str
+) -> None:
     (tmp_path / "config.toml").write_text(text)
     assert read(tmp_path, {}) == ScreenSettings(theme="mine")
     with pytest.raises(ConfigurationError, match=told):
@@ -44,12 +46,12 @@ def test_what_is_wrong_is_left_out_of_the_first_frame_and_told_after_it(tmp_path
 
 
 @pytest.mark.parametrize("text", ["[screen", "screen = 3", "\udcff"])
-def test_a_file_that_cannot_be_read_costs_no_first_frame(tmp_path: Path, text: str) -> None:
+def test_unreadable_file_does_not_delay_the_first_frame(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_bytes(text.encode("utf-8", "surrogateescape"))
     assert read(tmp_path, {}) == ScreenSettings()
 
 
-def test_what_is_remembered_leaves_the_rest_of_the_file_as_it_is(tmp_path: Path) -> None:
+def test_storing_a_setting_keeps_the_rest_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("# mine\nmodel = 'demo'  # for now\n")
     save_settings(tmp_path, {"screen.theme": "loom-light"})
     save_settings(tmp_path, {"screen.theme": "loom-dark"})
@@ -58,7 +60,7 @@ def test_what_is_remembered_leaves_the_rest_of_the_file_as_it_is(tmp_path: Path)
     assert load(tmp_path, {}).screen.theme == "loom-dark"
 
 
-def test_every_field_can_come_from_the_environment() -> None:
+def test_every_field_can_be_set_in_the_environment() -> None:
     values = {"str": "x", "bool": "true", "int": "7"}
     for field in fields(ScreenSettings):
         value = values.get(str(field.type)) or str(field.type).split("'")[-2]

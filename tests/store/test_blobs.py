@@ -1,4 +1,4 @@
-"""Pictures are kept beside their events, byte for byte, and go with their conversation."""
+"""Pictures are stored with their events, unchanged, and are deleted with their conversation."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def url(data: bytes, kind: str = "png") -> str:
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
-def test_a_picture_is_taken_out_and_put_in_again() -> None:
+def test_picture_is_extracted_and_restored() -> None:
     page = BrowserOutputObservation(url="http://a", trigger_by_action="browse", screenshot=url(png()))
     bare, (blob,) = extract_pictures(page)
     assert isinstance(bare, BrowserOutputObservation)
@@ -43,7 +43,7 @@ def test_a_picture_is_taken_out_and_put_in_again() -> None:
     assert embed_pictures(bare, {blob.ref.digest: blob}) == page
 
 
-def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
+def test_type_follows_from_the_bytes_and_not_from_the_url() -> None:
     blob = parse_data_url(url(png(), "jpeg"))
     assert blob is not None
     assert blob.ref.media_type == "image/png"
@@ -53,19 +53,19 @@ def test_the_type_is_what_the_bytes_are_and_not_what_the_url_says() -> None:
     "text",
     ["https://example.org/a.png", "data:image/png;base64,####", "data:image/png;base64,AAAA", "data:text/html,x"],
 )
-def test_a_url_that_is_not_a_picture_is_kept(text: str) -> None:
+def test_url_without_a_picture_is_kept(text: str) -> None:
     said = MessageAction(content="look", image_urls=[text])
     assert extract_pictures(said) == (said, ())
 
 
-def test_a_too_large_picture_is_replaced() -> None:
+def test_too_large_picture_is_replaced() -> None:
     cell = IPythonRunCellObservation(code="", image_urls=["data:image/png;base64," + "A" * (2 * MAX_BYTES)])
     bare, blobs = extract_pictures(cell)
     assert (picture_urls(bare), blobs) == ([TOO_LARGE], ())
 
 
 @pytest.mark.parametrize(("more", "is_kept"), [(0, True), (100, False)])
-def test_a_picture_of_the_most_bytes_is_kept_and_a_larger_one_is_not(more: int, is_kept: bool) -> None:
+def test_picture_of_the_maximum_size_is_kept(more: int, is_kept: bool) -> None:
     data = png().ljust(MAX_BYTES + more, b"\0")
     _, blobs = extract_pictures(IPythonRunCellObservation(code="", image_urls=[url(data)]))
     assert [blob.ref.size for blob in blobs] == [MAX_BYTES] * is_kept
@@ -76,7 +76,7 @@ def test_only_valid_references_are_parsed(text: str) -> None:
     assert BlobRef.parse(text) is None
 
 
-async def test_the_log_has_the_reference_and_the_store_the_bytes(tmp_path: Path) -> None:
+async def test_log_has_the_reference_and_the_store_the_bytes(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         lease = await store.create_conversation("c", title="", workspace="/", model="m")
         stream = EventStream(store, lease)
@@ -94,7 +94,7 @@ async def test_the_log_has_the_reference_and_the_store_the_bytes(tmp_path: Path)
         await stream.aclose()
 
 
-async def test_a_picture_of_another_conversation_is_not_given(tmp_path: Path) -> None:
+async def test_picture_of_another_conversation_is_not_returned(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         stream = EventStream(store, await store.create_conversation("a", title="", workspace="/", model="m"))
         await store.create_conversation("b", title="", workspace="/", model="m")

@@ -1,4 +1,4 @@
-"""Marks of the user are kept beside the log, whole or not at all."""
+"""The user's bookmarks are stored beside the log, atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from core.errors import StoreError
 from core.store.bookmarks import Bookmarks
 
 
-def test_marks_come_back_in_order_and_once_each(tmp_path: Path) -> None:
+def test_bookmarks_are_returned_in_order_without_duplicates(tmp_path: Path) -> None:
     book = Bookmarks(tmp_path)
     assert book.read("c") == []
     book.write("c", [7, 3, 7])
@@ -20,7 +20,7 @@ def test_marks_come_back_in_order_and_once_each(tmp_path: Path) -> None:
     assert book.read("other") == []
 
 
-def test_a_conversation_without_marks_leaves_no_file(tmp_path: Path) -> None:
+def test_conversation_without_bookmarks_has_no_file(tmp_path: Path) -> None:
     book = Bookmarks(tmp_path)
     book.write("c", [1])
     book.delete("c")
@@ -28,7 +28,7 @@ def test_a_conversation_without_marks_leaves_no_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1, -2, true, 2.5, null, 1e999]", "[" * 100_000, '"\\ud800"', "\x00"])
-def test_an_invalid_bookmark_file_counts_as_empty(tmp_path: Path, text: str) -> None:
+def test_invalid_bookmark_file_counts_as_empty(tmp_path: Path, text: str) -> None:
     book = Bookmarks(tmp_path)
     book.folder.mkdir()
     (book.folder / "c.json").write_text(text, "utf-8")
@@ -36,7 +36,7 @@ def test_an_invalid_bookmark_file_counts_as_empty(tmp_path: Path, text: str) -> 
 
 
 @pytest.mark.parametrize("name", ["../c", "", "a/b", "."])
-def test_an_id_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
+def test_id_that_is_a_path_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StoreError):
         Bookmarks(tmp_path).write(name, [1])
 
@@ -47,7 +47,7 @@ def test_unwritable_folder_raises_store_error(tmp_path: Path) -> None:
         Bookmarks(tmp_path).write("c", [1])
 
 
-def test_marks_have_bounds(tmp_path: Path) -> None:
+def test_bookmarks_are_limited(tmp_path: Path) -> None:
     book = Bookmarks(tmp_path)
     book.write("c", range(10_001))
     file = book.folder / "c.json"
@@ -60,7 +60,7 @@ def test_marks_have_bounds(tmp_path: Path) -> None:
     assert book.read("c") == [0, 7, 2**53 - 1]
 
 
-def test_the_first_mark_of_a_home_makes_its_folder_and_no_mark_makes_none(tmp_path: Path) -> None:
+def test_first_bookmark_creates_the_folder(tmp_path: Path) -> None:
     book = Bookmarks(tmp_path / "not" / "there")
     book.delete("c")
     assert not book.folder.exists()

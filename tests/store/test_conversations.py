@@ -59,7 +59,7 @@ async def test_delegates_are_counted_by_parent(store: EventStore) -> None:
     assert await store.listing.models() == ["a", "b", "c", "d"]
 
 
-async def test_a_unique_beginning_of_an_id_is_enough(store: EventStore) -> None:
+async def test_unique_prefix_of_an_id_is_enough(store: EventStore) -> None:
     for id in ("abc1", "abd2", "abc", "x%y"):
         await put(store, id)
     assert await store.listing.resolve("abd") == "abd2"
@@ -105,7 +105,7 @@ AT_UTC = AT.astimezone(UTC).isoformat()
         (ConversationFilter(parents=True), ["c.parent = ''"], []),
     ],
 )
-def test_a_filter_has_only_the_conditions_that_it_names(
+def test_filter_has_only_the_named_conditions(
     where: ConversationFilter, conditions: list[str], values: list[Any]
 ) -> None:
     assert where_clauses(where) == (conditions, values)

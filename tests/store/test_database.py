@@ -13,7 +13,7 @@ from core.store.database import can_be_shared, connect, remedy, sqlite3, version
 @pytest.mark.parametrize(
     ("found", "is_fixed"), [((3, 51, 2), False), ((3, 51, 3), True), ((3, 52, 0), True), ((3, 7, 99), False)]
 )
-def test_a_database_is_shared_only_with_a_fixed_sqlite(found: tuple[int, int, int], is_fixed: bool) -> None:
+def test_database_is_shared_only_with_a_fixed_sqlite(found: tuple[int, int, int], is_fixed: bool) -> None:
     assert can_be_shared(found) is is_fixed
     assert can_be_shared() is can_be_shared(version()) is True
 
@@ -34,7 +34,7 @@ def test_errors_say_what_to_do(told: str, answer: str) -> None:
     assert answer in remedy(sqlite3.OperationalError(told))
 
 
-async def test_a_connection_that_cannot_be_prepared_leaves_no_thread(tmp_path: Path) -> None:
+async def test_failed_connection_leaves_no_thread(tmp_path: Path) -> None:
     before = set(threading.enumerate())
     with pytest.raises(sqlite3.OperationalError):
         await connect(tmp_path / "db", ["PRAGMA foreign_keys = ON", "no statement"])

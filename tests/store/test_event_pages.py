@@ -1,4 +1,4 @@
-"""The write-ahead log of a database that was not closed: what is committed in it is read, whatever else is damaged."""
+"""The write-ahead log of a database that was not closed: committed pages are read despite other damage."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_committed_log_frames_are_read(tmp_path: Path) -> None:
         assert table(path) == read_by_sqlite(path), f"the log has only {size} bytes"
 
 
-def test_the_log_alone_is_read_with_its_own_size_of_page(tmp_path: Path) -> None:
+def test_log_alone_is_read_with_its_own_page_size(tmp_path: Path) -> None:
     with database(tmp_path / "live", 1024, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES (?)", ["long" * 1000])
@@ -91,7 +91,7 @@ def test_log_with_a_damaged_header_is_ignored(tmp_path: Path, place: int, by: by
 
 
 def test_rest_of_an_older_log_is_skipped(tmp_path: Path) -> None:
-    """SQLite begins the log again at its start, with other salt, and leaves what is behind."""
+    """SQLite restarts the log at its beginning with another salt, and leaves old frames after it."""
     with database(tmp_path / "db", 512, "WAL") as made:
         made.execute("CREATE TABLE t (body)")
         made.execute("INSERT INTO t VALUES (?)", ["old" * 1000])

@@ -62,16 +62,16 @@ def test_stored_events_read_like_the_original_list() -> None:
     assert repr(stored) == repr(given)
 
 
-def test_its_rows_are_those_of_events_that_are_written_one_by_one() -> None:
+def test_imported_rows_equal_appended_rows() -> None:
     stored = StoredEvents("c", envelopes())
     assert stored.rows == [event_row(7, 1, envelope)[1:] for envelope in envelopes()]
 
 
-def test_its_facts_are_those_of_a_list() -> None:
+def test_imported_facts_equal_those_of_a_list() -> None:
     facts = StoredEvents("c", envelopes()).facts
     assert (facts.state, facts.has_cost, facts.cost) == ("finished", True, 0.25)
     assert facts.first_line == "Look at this, please."
-    untold = StoredEvents("c", envelopes()[:1]).facts  # nobody wrote down what it took
+    untold = StoredEvents("c", envelopes()[:1]).facts  # its cost is unknown
     assert (untold.has_cost, untold.cost) == (True, None)
     assert not StoredEvents("c").facts.has_cost
 

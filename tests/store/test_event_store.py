@@ -1,4 +1,4 @@
-"""What the store keeps beside events, who owns a conversation, forks, and the index for search and what leaves it."""
+"""Data of the store other than events, ownership of conversations, forks, and the search index."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ async def test_queued_appends_are_written_when_the_store_closes(tmp_path: Path) 
         assert await store.listing.owners(["c"]) == {}
 
 
-async def test_a_closed_store_does_not_own_conversations(tmp_path: Path) -> None:
+async def test_closed_store_does_not_own_conversations(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         assert is_running(tmp_path / "locks", store.mark.name)
     assert not is_running(tmp_path / "locks", store.mark.name)
     assert not (tmp_path / "locks" / f"{store.mark.name}.lock").exists()
 
 
-async def test_only_an_index_of_another_form_is_rebuilt(store: EventStore) -> None:
+async def test_only_an_index_of_another_version_is_rebuilt(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("one"), said("two")])
     assert await store.index() == 0
@@ -138,9 +138,7 @@ async def test_spending_without_an_event_counts_for_the_day(tmp_path: Path) -> N
         assert await store.spent_by_day() == {AT.date(): Spent(2, 0.75, 1, 15, 3.0)}
 
 
-async def test_a_recording_that_cannot_be_stored_is_only_logged(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_recording_that_cannot_be_stored_is_only_logged(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with EventStore(tmp_path) as store:
         lease = await conversation(store)
     await store.record(lease, pack_frames([RecordedFrame(-1, AT, TerminalOutput(0, b"late"))]))
@@ -148,7 +146,7 @@ async def test_a_recording_that_cannot_be_stored_is_only_logged(
 
 
 async def test_other_processes_are_notified_of_every_commit(store: EventStore) -> None:
-    """By the time of the file that stands for this process."""
+    """Through the modification time of this process's file."""
     (file,) = [file for file in (store.home / "locks").iterdir() if file.name == f"{store.mark.name}.lock"]
     lease = await conversation(store)
     works: list[Callable[[], Awaitable[object]]] = [
@@ -170,7 +168,7 @@ def new(id: str, **more: Any) -> NewConversation:
 
 
 async def test_fork_copies_events_pictures_and_recordings(store: EventStore) -> None:
-    """More events than are read at once; of the recordings, those that were there before the last event."""
+    """More events than are read at once, and only recordings from before the last event."""
     lease = await conversation(store, "c", *[f"text {number}" for number in range(1001)])
     picture, blobs = extract_pictures(MessageAction(content="look", image_urls=[url(png())]))
     await store.append(lease, [Draft(picture, EventSource.USER, blobs=blobs)])
@@ -200,7 +198,7 @@ async def test_fork_copies_events_pictures_and_recordings(store: EventStore) -> 
     assert await store.count_conversations() == 5
 
 
-async def test_a_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
+async def test_stored_conversation_is_created_now_by_default(tmp_path: Path) -> None:
     async with EventStore(tmp_path, clock=lambda: AT) as store:
         _, blobs = extract_pictures(MessageAction(content="see", image_urls=[url(png())]))
         await store.adopt(new("n"), [], blobs=blobs)
@@ -239,7 +237,7 @@ async def test_deleting_a_conversation_deletes_its_delegates_or_nothing(store: E
 
 
 def vocabulary(path: Path) -> list[str]:
-    """What the index knows: words, and runs of characters."""
+    """The content of the index: words and runs of characters."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE VIRTUAL TABLE temp.of_words USING fts5vocab (main, words, row)")
         connection.execute("CREATE VIRTUAL TABLE temp.of_characters USING fts5vocab (main, characters, row)")
@@ -251,8 +249,8 @@ def vocabulary(path: Path) -> list[str]:
 
 
 @pytest.mark.parametrize(("indexed", "later"), [(3, 0), (3, 2), (0, 3), (500, 1), (1100, 0), (501, 700)])
-async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
-    """However many pieces of it were indexed, and however much was not."""
+async def test_deleted_conversation_is_removed_from_the_index(store: EventStore, indexed: int, later: int) -> None:
+    """Also if only some of its events were indexed."""
     kept = await conversation(store, "kept", "stays 漢字")
     lease = await conversation(store, "c")
     if indexed:
@@ -269,7 +267,7 @@ async def test_a_deleted_conversation_is_removed_from_the_index(store: EventStor
     assert (await store.count_unindexed(), await store.index()) == (1, 0)
 
 
-async def test_the_index_is_made_in_pieces_and_asks_after_each_round(store: EventStore) -> None:
+async def test_index_is_built_in_rounds_that_can_be_stopped(store: EventStore) -> None:
     await conversation(store, "long", *["common"] * 1100)
     await conversation(store, "short", *["common"] * 3)
     asked: list[int] = []
@@ -309,7 +307,7 @@ async def test_events_that_another_process_deleted_or_indexed_are_skipped(
     assert vocabulary(store.path) == []
 
 
-async def test_a_reader_does_not_rebuild_a_damaged_index(store: EventStore) -> None:
+async def test_reader_does_not_rebuild_a_damaged_index(store: EventStore) -> None:
     await conversation(store, "c", "word")
     await store.index()
     async with EventReader(store.home) as reader:

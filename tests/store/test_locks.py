@@ -1,4 +1,4 @@
-"""Locks that die with their process: who is alive is told without taking part in it."""
+"""Locks that end with their process: checking an owner does not affect it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from core.store.locks import FileLock, ProcessMark, is_running
 from tests.repeated import leaves_nothing
 
 
-def test_a_dead_owner_stays_dead(tmp_path: Path) -> None:
+def test_dead_owner_stays_dead(tmp_path: Path) -> None:
     (tmp_path / "1-killed.lock").touch()
     leaves_nothing(lambda: is_running(tmp_path, "1-killed"))
     assert not is_running(tmp_path, "1-killed")
@@ -23,7 +23,7 @@ def test_a_dead_owner_stays_dead(tmp_path: Path) -> None:
     mark.release()
 
 
-def test_an_owner_is_alive_until_it_releases_its_lock(tmp_path: Path) -> None:
+def test_owner_is_alive_until_it_releases_its_lock(tmp_path: Path) -> None:
     mark, other = ProcessMark(tmp_path), ProcessMark(tmp_path)
 
     def look() -> None:
@@ -37,7 +37,7 @@ def test_an_owner_is_alive_until_it_releases_its_lock(tmp_path: Path) -> None:
     other.release()
 
 
-def test_a_lock_that_is_taken_and_released_leaves_nothing(tmp_path: Path) -> None:
+def test_released_lock_leaves_nothing(tmp_path: Path) -> None:
     mine, theirs = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
 
     def take() -> None:
@@ -53,7 +53,7 @@ def test_a_lock_that_is_taken_and_released_leaves_nothing(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("mine", "theirs", "is_free"), [(True, True, True), (True, False, False), (False, True, False)]
 )
-def test_a_lock_is_shared_only_if_both_take_it_shared(tmp_path: Path, mine: bool, theirs: bool, is_free: bool) -> None:
+def test_lock_is_shared_only_if_both_take_it_shared(tmp_path: Path, mine: bool, theirs: bool, is_free: bool) -> None:
     one, other = FileLock(tmp_path / "l"), FileLock(tmp_path / "l")
     assert one.try_acquire(shared=mine)
     assert other.try_acquire(shared=theirs) is is_free
@@ -76,7 +76,7 @@ def test_watchers_of_a_held_lock_are_notified(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [], "one that is not held is not made"
 
 
-def test_a_process_has_a_name_that_begins_with_its_number(tmp_path: Path) -> None:
+def test_process_name_begins_with_its_number(tmp_path: Path) -> None:
     mark, other = ProcessMark(tmp_path), ProcessMark(tmp_path)
     assert re.fullmatch(rf"{os.getpid()}-[0-9a-f]{{12}}", mark.name)
     assert mark.name != other.name

@@ -111,7 +111,7 @@ async def test_old_home_is_replayed(home: Path) -> None:
 
 
 @pytest.mark.parametrize("format", FORMATS)
-async def test_it_is_exported(home: Path, format: str) -> None:
+async def test_old_home_is_exported(home: Path, format: str) -> None:
     async with EventReader(home) as reader:
         out = io.BytesIO()
         await export(reader, ID, format, out)

@@ -1,4 +1,4 @@
-"""What SQLite wrote is read from its pages: every kind of value, and every size at which a record is laid out anew."""
+"""Reading SQLite pages: every kind of value, and every size at which the layout of a record changes."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def around(*sizes: int) -> Iterable[int]:
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
-def test_a_row_of_any_length_is_whole(tmp_path: Path, page_size: int) -> None:
-    """The head of a record has up to six bytes: the bounds of a row are those of its text, less a little."""
+def test_row_of_any_length_is_complete(tmp_path: Path, page_size: int) -> None:
+    """The header of a record has up to six bytes, so the limits for a row are those of its text, less a little."""
     fits = page_size - 35
     least = (page_size - 12) * 32 // 255 - 23
     sizes = {*range(8), *range(120, 132)}
@@ -62,7 +62,7 @@ def test_a_row_of_any_length_is_whole(tmp_path: Path, page_size: int) -> None:
 
 
 @pytest.mark.parametrize("page_size", PAGE_SIZES)
-def test_an_entry_of_an_index_of_any_length_is_whole(tmp_path: Path, page_size: int) -> None:
+def test_index_entry_of_any_length_is_complete(tmp_path: Path, page_size: int) -> None:
     """Of a tree, only leaves are read; one of an index also has entries above them, so each size is in a file alone."""
     fits = (page_size - 12) * 64 // 255 - 23
     least = (page_size - 12) * 32 // 255 - 23
@@ -81,7 +81,7 @@ def test_an_entry_of_an_index_of_any_length_is_whole(tmp_path: Path, page_size: 
     page_size=st.sampled_from(PAGE_SIZES),
     journal=st.sampled_from(["DELETE", "WAL"]),
 )
-def test_every_value_is_as_it_was_written(
+def test_every_value_is_read_unchanged(
     tmp_path_factory: pytest.TempPathFactory, rows: dict[int, list[Any]], page_size: int, journal: str
 ) -> None:
     path = tmp_path_factory.mktemp("pages") / "db"
@@ -112,7 +112,7 @@ def test_every_kind_of_value_is_read(tmp_path: Path) -> None:
     assert table(tmp_path / "db") == {rowid: (value, "between", value) for rowid, value in enumerate(values, 1)}
 
 
-def test_a_number_of_a_row_of_any_length_is_read(tmp_path: Path) -> None:
+def test_row_number_of_any_length_is_read(tmp_path: Path) -> None:
     rowids = [1, *(2 ** (7 * size) + more for size in range(1, 9) for more in (-1, 0)), 2**63 - 1, -1, -(2**63)]
     with database(tmp_path / "db", 4096) as made:
         made.execute("CREATE TABLE t (a)")
@@ -120,7 +120,7 @@ def test_a_number_of_a_row_of_any_length_is_read(tmp_path: Path) -> None:
     assert table(tmp_path / "db") == {rowid: (f"row {rowid}",) for rowid in rowids}
 
 
-def test_a_row_of_many_columns_is_whole(tmp_path: Path) -> None:
+def test_row_with_many_columns_is_complete(tmp_path: Path) -> None:
     names = ", ".join(f"c{number}" for number in range(200))
     with database(tmp_path / "db", 4096) as made:
         made.execute(f"CREATE TABLE t ({names})")
@@ -130,7 +130,7 @@ def test_a_row_of_many_columns_is_whole(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page_size", [512, 1024, 8192, 32768, 65536])
 @pytest.mark.parametrize("journal", ["DELETE", "WAL"])
-def test_a_database_with_any_size_of_page_is_read(tmp_path: Path, page_size: int, journal: str) -> None:
+def test_every_page_size_is_read(tmp_path: Path, page_size: int, journal: str) -> None:
     """Many rows are a tree of several levels, and the list of tables is on the first page."""
     with database(tmp_path / "db", page_size, journal) as made:
         made.execute("CREATE TABLE t (body)")
@@ -147,7 +147,7 @@ def test_a_database_with_any_size_of_page_is_read(tmp_path: Path, page_size: int
     assert schema == Cell(1, ("table", "t", "t", 2, "CREATE TABLE t (body)"))
 
 
-def test_a_file_that_is_not_there_or_empty_has_no_pages(tmp_path: Path) -> None:
+def test_missing_or_empty_file_has_no_pages(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     (tmp_path / "short").write_bytes(b"SQLite format 3\0")
     for name, count in (("none", 0), ("empty", 0), ("short", 1)):
@@ -156,7 +156,7 @@ def test_a_file_that_is_not_there_or_empty_has_no_pages(tmp_path: Path) -> None:
     assert not (tmp_path / "none").exists()
 
 
-# -- what was deleted ----------------------------------------------------------------------------------------------
+# -- deleted data ------------------------------------------------------------------------------------------------------
 
 
 def test_free_pages_are_skipped(tmp_path: Path) -> None:
@@ -217,14 +217,14 @@ def test_damaged_freelist_frees_no_other_pages(tmp_path: Path) -> None:
         assert [record[:2] for record in found] == [("table", "t"), ("table", "u"), ("kept",)], damage
 
 
-def test_a_page_with_records_is_no_list_of_free_pages(tmp_path: Path) -> None:
+def test_page_with_records_is_not_in_the_freelist(tmp_path: Path) -> None:
     data, trunk = with_free_pages(tmp_path / "db")
     page_of(data, trunk, b"\x06\x09\x02\x15save")
     (tmp_path / "db").write_bytes(data)
     assert table(tmp_path / "db") == {1: ("kept",), 9: ("save",)}
 
 
-def test_the_last_page_can_be_free_or_a_list_of_those(tmp_path: Path) -> None:
+def test_last_page_can_be_free_or_a_freelist_page(tmp_path: Path) -> None:
     data, _ = with_free_pages(tmp_path / "db")
     last = len(data) // 512
     page_of(data, last, b"\x06\x09\x02\x15save")
@@ -239,8 +239,8 @@ def test_the_last_page_can_be_free_or_a_list_of_those(tmp_path: Path) -> None:
     assert table(tmp_path / "db") == {}
 
 
-def test_only_pages_that_are_listed_are_free(tmp_path: Path) -> None:
-    """Behind the entries of the list's first page stand old ones; its second is full and says that it has more."""
+def test_only_listed_pages_are_free(tmp_path: Path) -> None:
+    """Old entries follow those of the freelist's first page; its second one is full and points to another."""
     data = bytearray(512 * 8)
     for number in range(2, 9):
         page_of(data, number, bytes([6, number]) + b"\x02\x15page")
@@ -388,7 +388,7 @@ def test_row_with_a_free_overflow_page_is_skipped(tmp_path: Path) -> None:
 
 
 def test_row_longer_than_the_file_is_skipped_at_once(tmp_path: Path) -> None:
-    """Its further pages go round for ever."""
+    """Its overflow pages form a cycle."""
     round_and_round = struct.pack(">I", 3) + b"x" * 508
     cell = b"\xff" * 8 + b"\xff\x07" + b"\x03\x91\x25" + b"x" * 36 + struct.pack(">I", 3)
     assert cells_with(tmp_path / "db", cell + struct.pack(">I", 3) * 100, round_and_round) == [GOOD, GOOD]

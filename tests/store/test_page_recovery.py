@@ -1,4 +1,4 @@
-"""What is read of a damaged database: rows by their shape alone, each counted once, and marks where events are lost."""
+"""Reading a damaged database: rows by shape alone, each counted once, and placeholders for lost events."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def envelope(conversation: str, id: int, event: Event | None = None) -> Envelope
 
 
 def write(path: Path) -> None:
-    """Two conversations, the second without pictures, and what was spent on them."""
+    """Two conversations, the second without pictures, and their costs."""
     database.upgrade(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as made:
         made.execute("PRAGMA synchronous = OFF")
@@ -101,7 +101,7 @@ def rows(path: Path) -> dict[str, list[Any]]:
 
 
 def saved(source: Path) -> tuple[RecoveryResult, dict[str, list[Any]]]:
-    """What is told of a salvage, and the rows of the new database."""
+    """The report of a recovery, and the rows of the new database."""
     target = source.with_name("new.db")
     before = source.read_bytes() if source.exists() else None
     done = recover(source, target, source.with_name("scratch.db"))
@@ -127,7 +127,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "old.db"
 
 
-def test_everything_of_an_intact_database_is_recovered(home: Path, tmp_path: Path) -> None:
+def test_intact_database_is_recovered_completely(home: Path, tmp_path: Path) -> None:
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
     expected = rows(home)
@@ -138,7 +138,7 @@ def test_everything_of_an_intact_database_is_recovered(home: Path, tmp_path: Pat
         assert new.execute(statement).fetchall() == old.execute(statement).fetchall()
 
 
-def test_a_missing_file_is_recovered_as_an_empty_database(tmp_path: Path) -> None:
+def test_missing_file_is_recovered_as_an_empty_database(tmp_path: Path) -> None:
     done, found = saved(tmp_path / "none.db")
     assert done == RecoveryResult()
     assert found == {table: [] for table in TABLES}
@@ -162,7 +162,7 @@ def test_lost_events_are_replaced_by_an_error_that_names_them(home: Path) -> Non
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-def test_a_lost_beginning_is_replaced_by_instructions(home: Path, count: int) -> None:
+def test_lost_beginning_is_replaced_by_instructions(home: Path, count: int) -> None:
     damage(home, f"DELETE FROM events WHERE conversation = 4 AND id < {count}")
     done, found = saved(home)
     assert done.lost == [LostRange(TWO, 0, count - 1)]
@@ -175,7 +175,7 @@ def test_a_lost_beginning_is_replaced_by_instructions(home: Path, count: int) ->
     assert all(each.source is EventSource.ENVIRONMENT for each in more)
 
 
-def test_a_lost_end_is_replaced_up_to_the_event_count(home: Path) -> None:
+def test_lost_end_is_replaced_up_to_the_event_count(home: Path) -> None:
     damage(home, "DELETE FROM events WHERE conversation = 3 AND id = 4 OR conversation = 4")
     done, found = saved(home)
     assert done.lost == [LostRange(ONE, 4, 4), LostRange(TWO, 0, 4)]
@@ -188,7 +188,7 @@ def test_a_lost_end_is_replaced_up_to_the_event_count(home: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [5, 0, 4, 150_000, "many"])
-def test_an_impossible_event_count_is_ignored(home: Path, length: int | str) -> None:
+def test_impossible_event_count_is_ignored(home: Path, length: int | str) -> None:
     damage(home, "CREATE TABLE c (a, b, c, d, e, f, g, h, i, j, k)", "DELETE FROM conversations WHERE key = 4")
     row = (None, TWO, "t", "", "", AT.isoformat(), "", None, "", "", length)
     damage(
@@ -224,7 +224,7 @@ def with_ids(path: Path, *pairs: tuple[str, int]) -> None:
         damage(path, "INSERT INTO i VALUES (?, ?)", values=pair)
 
 
-def test_a_conversation_without_its_row_is_recovered_from_its_events(home: Path) -> None:
+def test_conversation_without_its_row_is_recovered_from_its_events(home: Path) -> None:
     damage(home, "DELETE FROM conversations WHERE key = 4")
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, nameless=1, pictures=1)
@@ -246,7 +246,7 @@ def test_a_conversation_without_its_row_is_recovered_from_its_events(home: Path)
     assert nameless[11] == sum(len(row[7]) for row in found["events"] if row[0] == 4)
 
 
-def test_the_id_of_a_lost_row_is_taken_from_the_index(home: Path) -> None:
+def test_id_of_a_lost_row_is_taken_from_the_index(home: Path) -> None:
     damage(home, "DELETE FROM conversations", "DELETE FROM events WHERE conversation = 4 AND id > 0")
     with_ids(home, (TWO, 4), ("x" * 32, 3), ("3" * 31, 3), ("3" * 33, 3))
     done, found = saved(home)
@@ -256,7 +256,7 @@ def test_the_id_of_a_lost_row_is_taken_from_the_index(home: Path) -> None:
     assert re.fullmatch("[0-9a-f]{32}", by_key[3])
 
 
-def test_a_single_event_of_an_unknown_conversation_is_left_out(home: Path) -> None:
+def test_single_event_of_an_unknown_conversation_is_left_out(home: Path) -> None:
     damage(home, ADD_EVENT, values=event_row(77, 5, envelope(TWO, 0)))
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
@@ -284,7 +284,7 @@ def test_no_two_conversations_have_the_same_id(home: Path) -> None:
 
 
 @pytest.mark.parametrize("columns", [6, 9, 18, 20])
-def test_a_row_of_an_older_or_newer_database_is_a_conversation(tmp_path: Path, columns: int) -> None:
+def test_row_of_an_older_or_newer_database_is_a_conversation(tmp_path: Path, columns: int) -> None:
     path = tmp_path / "old.db"
     whole = (
         None,
@@ -321,7 +321,7 @@ def test_a_row_of_an_older_or_newer_database_is_a_conversation(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("place", [2, 5, 14])
-def test_an_invalid_conversation_row_is_left_out(home: Path, place: int) -> None:
+def test_invalid_conversation_row_is_left_out(home: Path, place: int) -> None:
     row: list[Any] = [None, TWO, "t", "", "", AT.isoformat(), "", None, "", "", 5, 9, "", "", 0.0, "", "", None]
     row[place] = "no time, no number" if place > 2 else 5
     names = ", ".join(f"c{number}" for number in range(18))
@@ -343,32 +343,32 @@ def row_of(id: int = 3) -> tuple[Any, ...]:
     ("place", "value"),
     [(1, 99), (2, "yesterday"), (3, "nobody"), (4, 77), (4, None)],
 )
-def test_a_column_that_does_not_match_the_body_is_corrected(place: int, value: Any) -> None:
+def test_column_that_does_not_match_the_body_is_corrected(place: int, value: Any) -> None:
     assert valid_row(row_of()) == row_of()
     assert valid_row((*row_of()[:place], value, *row_of()[place + 1 :])) == row_of()
 
 
-def test_a_valid_row_is_not_changed() -> None:
+def test_valid_row_is_not_changed() -> None:
     """It may have been written in another way; only what cannot be is put right."""
     row = (*row_of()[:2], "2026-11-22 13:03", *row_of()[3:5], "observation:of_old", *row_of()[6:])
     assert valid_row(row) == row
 
 
 @pytest.mark.parametrize(("token", "kept"), [(0, 0), (-1, 0), (2**31, 2**31), (2**31 + 1, 2**31), (2**62, 2**31)])
-def test_an_invalid_lease_token_is_corrected(token: int, kept: int) -> None:
+def test_invalid_lease_token_is_corrected(token: int, kept: int) -> None:
     row = row_of()
     assert valid_row((*row[:6], token, row[7])) == (*row[:6], kept, row[7])
     assert valid_row((*row[:2], "never", *row[3:6], token, row[7])) == (*row[:6], kept, row[7])
 
 
 @pytest.mark.parametrize(("key", "is_sound"), [(0, False), (-3, False), (1, True), (2**31 - 1, True), (2**31, False)])
-def test_a_conversation_key_has_bounds(key: int, is_sound: bool) -> None:
+def test_conversation_key_is_limited(key: int, is_sound: bool) -> None:
     row = (key, *row_of()[1:])
     assert valid_row(row) == (row if is_sound else None)
 
 
 @pytest.mark.parametrize(("id", "is_sound"), [(0, True), (2**31 - 1, True), (2**31, False)])
-def test_an_event_id_has_bounds(id: int, is_sound: bool) -> None:
+def test_event_id_is_limited(id: int, is_sound: bool) -> None:
     row = event_row(4, 5, envelope(TWO, id, MessageAction(content="x")))
     assert valid_row(row) == (row if is_sound else None)
 
@@ -377,14 +377,14 @@ def test_an_event_id_has_bounds(id: int, is_sound: bool) -> None:
     "body",
     ["", "no JSON", "[]", "{}", "[" * 100_000, b"no zlib", zlib.compress(b"\xff"), zlib.compress(b"{}")],
 )
-def test_an_event_whose_body_cannot_be_read_is_lost(home: Path, body: str | bytes) -> None:
+def test_event_with_an_unreadable_body_is_lost(home: Path, body: str | bytes) -> None:
     assert valid_row((*row_of()[:7], body)) is None
     damage(home, "UPDATE events SET body = ? WHERE conversation = 4 AND id = 3", values=(body,))
     done, _ = saved(home)
     assert (done.events, done.lost) == (9, [LostRange(TWO, 3, 3)])
 
 
-def test_a_duplicate_event_counts_once(home: Path) -> None:
+def test_duplicate_event_counts_once(home: Path) -> None:
     damage(home, "CREATE TABLE e (a, b, c, d, e, f, g, h)", "INSERT INTO e SELECT * FROM events WHERE id < 2")
     done, found = saved(home)
     assert done == RecoveryResult(conversations=2, events=10, pictures=1)
@@ -394,7 +394,7 @@ def test_a_duplicate_event_counts_once(home: Path) -> None:
 # -- pictures, recordings, spending --------------------------------------------------------------------------------
 
 
-def test_a_picture_or_a_recording_that_cannot_be_used_is_left_out(home: Path) -> None:
+def test_unusable_picture_or_recording_is_left_out(home: Path) -> None:
     damage(home, "INSERT INTO blobs VALUES (3, ?, 'image/png', 1, 1, ?)", values=("0" * 64, b"other bytes"))
     damage(home, "INSERT INTO blobs VALUES (99, ?, 'image/png', 3, 2, ?)", values=(DIGEST, PICTURE))
     damage(home, "INSERT INTO recordings VALUES (3, 3, 1, ?, ?)", values=(AT.isoformat(), b"no zlib"))
@@ -440,5 +440,5 @@ def frame(ms: int = 0, size: int = 4) -> bytes:
         ("0001-01-01T00:00:00+05:00", zlib.compress(frame()), False),
     ],
 )
-def test_a_recording_can_be_played_or_not(at: str, frames: bytes, can_be_played: bool) -> None:
+def test_playable_recordings_are_distinguished(at: str, frames: bytes, can_be_played: bool) -> None:
     assert is_recording(3, at, frames) is can_be_played

@@ -1,4 +1,4 @@
-"""What is read of saved conversations: pages of recordings, times, answers, hits, and what a failed opening leaves."""
+"""Reading saved conversations: pages of recordings, times, answers, hits, and failed openings."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ ROWS = [row(-1, b"begin"), row(0, b"one ", b"two"), row(0, b"three"), row(2, b"f
         (-1, None, (3, 0), []),
     ],
 )
-async def test_a_recording_is_read_between_events_and_after_a_row(
+async def test_recording_is_read_between_events_and_after_a_row(
     store: EventStore, after: int, before: int | None, beyond: RecordingRow | None, numbers: list[int]
 ) -> None:
     await store.record(await conversation(store), ROWS)
@@ -100,7 +100,7 @@ async def test_a_recording_is_read_between_events_and_after_a_row(
     assert await store.recorded("nobody", after=after, before=before, beyond=beyond) == ([], None)
 
 
-async def test_a_page_of_a_recording_ends_after_so_many_bytes_and_a_row(store: EventStore) -> None:
+async def test_recording_page_ends_after_a_number_of_bytes_and_a_row(store: EventStore) -> None:
     """Each frame counts with some bytes more than it has, so that many short ones come to an end as well."""
     await store.record(await conversation(store), [row(0, b"x" * (65536 - 256)) for _ in range(10)])
     page = await store.recorded("c")
@@ -112,7 +112,7 @@ async def test_a_page_of_a_recording_ends_after_so_many_bytes_and_a_row(store: E
     assert (len(page.frames), page.end) == (3000, (0, 2))
 
 
-async def test_a_page_of_a_recording_ends_after_so_many_rows(store: EventStore) -> None:
+async def test_recording_page_ends_after_a_number_of_rows(store: EventStore) -> None:
     rows = [row(number, str(number).encode()) for number in range(65)]
     await store.record(await conversation(store), rows)
     frames: list[RecordedFrame] = []
@@ -147,7 +147,7 @@ async def test_only_the_end_of_a_recording_has_bytes(
 
 
 async def test_rows_without_bytes_are_not_all_read_for_the_end_of_a_recording(store: EventStore) -> None:
-    """Each has two frames; of one that is not read there is one."""
+    """Each row has two frames; an unread one counts as one."""
     await store.record(await conversation(store), [row(number, b"", b"") for number in range(10)])
     tail = await store.recorded_tail("c", after=0, before=10, least_bytes=4)
     assert [frame.after for frame in tail] == [0, 1, 2, 3, 4, 5, 6, 6, 7, 7, 8, 8, 9, 9]
@@ -176,7 +176,7 @@ def delegated(iterations: Any) -> Draft:
     return Draft(AgentDelegateObservation(content="", outputs={"iterations": iterations}), SANDBOX, cause=0)
 
 
-async def test_answers_of_delegates_come_with_their_result_and_nonsense_is_left_out(store: EventStore) -> None:
+async def test_answers_of_delegates_have_their_result_and_invalid_ones_are_left_out(store: EventStore) -> None:
     lease = await conversation(store)
     numbers = [1, 0, -1, 2, 1_000_000, 1_000_001, "3", 2.5, None]
     await store.append(lease, [delegated(number) for number in numbers])
@@ -185,7 +185,7 @@ async def test_answers_of_delegates_come_with_their_result_and_nonsense_is_left_
     assert await store.answers("c", before=0) == await store.answers("nobody") == []
 
 
-async def test_an_answer_with_several_events_counts_once(store: EventStore) -> None:
+async def test_answer_with_several_events_counts_once(store: EventStore) -> None:
     run, failed = CmdRunAction(command="ls"), ErrorObservation(content="no")
     condensed = CondensationAction(forgotten_event_ids=[1])
     events: list[tuple[Event, EventSource, int | None]] = [
@@ -209,7 +209,7 @@ async def test_an_answer_with_several_events_counts_once(store: EventStore) -> N
         ({"observation:null"}, 9, None),
     ],
 )
-async def test_the_last_event_of_a_kind_is_found(
+async def test_last_event_of_a_kind_is_found(
     store: EventStore, kinds: set[str], before: int, wanted: int | None
 ) -> None:
     run = CmdRunAction(command="ls " * 400)
@@ -223,7 +223,7 @@ async def test_the_last_event_of_a_kind_is_found(
 # -- events and conversations --------------------------------------------------------------------------------------
 
 
-async def test_a_time_filter_works_in_every_time_zone(store: EventStore) -> None:
+async def test_time_filter_works_in_every_time_zone(store: EventStore) -> None:
     lease = await conversation(store)
     stored = [
         envelope for text in "abc" for envelope in await store.append(lease, [Draft(MessageAction(content=text), USER)])
@@ -262,7 +262,7 @@ async def test_user_inputs_of_this_folder_come_first_without_delegates(store: Ev
 # -- search --------------------------------------------------------------------------------------------------------
 
 
-async def test_a_search_skips_candidates_that_do_not_match(store: EventStore) -> None:
+async def test_search_skips_candidates_that_do_not_match(store: EventStore) -> None:
     """The index knows which words an event has, not their order: every second one is none."""
     await conversation(store, "c", *["one two" if number % 2 else "two one" for number in range(40)])
     await store.index()
@@ -275,7 +275,7 @@ async def test_a_search_skips_candidates_that_do_not_match(store: EventStore) ->
     assert await store.search('"one two"', limit=0) == []
 
 
-async def test_a_search_in_one_conversation_finds_nothing_of_its_neighbours(store: EventStore) -> None:
+async def test_search_in_one_conversation_finds_nothing_in_others(store: EventStore) -> None:
     for id in "abc":
         await conversation(store, id, "word", "word")
     await store.index()
@@ -287,7 +287,7 @@ async def test_a_search_in_one_conversation_finds_nothing_of_its_neighbours(stor
     assert len(await store.search("word")) == 6
 
 
-async def test_a_deleted_event_is_not_found(store: EventStore) -> None:
+async def test_deleted_event_is_not_found(store: EventStore) -> None:
     await conversation(store, "c", "word", "word")
     await store.index()
     await store._writer.connection.execute("DELETE FROM events WHERE id = 1")
@@ -298,7 +298,7 @@ async def test_a_deleted_event_is_not_found(store: EventStore) -> None:
 
 
 def is_free(home: Path) -> bool:
-    """Whether nobody holds a share of the home."""
+    """Whether no process has a shared lock of the home."""
     lock = FileLock(home / "locks" / "share.lock")
     try:
         return lock.try_acquire()
@@ -307,7 +307,7 @@ def is_free(home: Path) -> bool:
 
 
 @pytest.mark.parametrize("kind", [EventReader, EventStore])
-async def test_a_home_is_shared_while_it_is_open_and_free_afterwards(kind: type[EventReader], tmp_path: Path) -> None:
+async def test_home_is_shared_while_open_and_free_afterwards(kind: type[EventReader], tmp_path: Path) -> None:
     async with kind(tmp_path):
         assert not is_free(tmp_path)
         async with EventReader(tmp_path) as other:
@@ -320,7 +320,7 @@ async def test_a_home_is_shared_while_it_is_open_and_free_afterwards(kind: type[
 
 
 @pytest.mark.parametrize("kind", [EventReader, EventStore])
-async def test_an_opening_that_fails_leaves_the_home_to_others(kind: type[EventReader], tmp_path: Path) -> None:
+async def test_failed_opening_leaves_the_home_to_others(kind: type[EventReader], tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         path = store.path
     with closing(sqlite3.connect(path)) as connection:
@@ -337,7 +337,7 @@ async def test_an_opening_that_fails_leaves_the_home_to_others(kind: type[EventR
 
 @pytest.mark.parametrize("kind", [EventReader, EventStore])
 @pytest.mark.parametrize("pragmas", ["READER_PRAGMAS", "WRITER_PRAGMAS"])
-async def test_a_connection_that_fails_leaves_the_home_to_others(
+async def test_failed_connection_leaves_the_home_to_others(
     kind: type[EventReader], pragmas: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with EventStore(tmp_path):
@@ -355,10 +355,8 @@ async def test_a_connection_that_fails_leaves_the_home_to_others(
     assert sorted(file.name for file in (tmp_path / "locks").iterdir()) == ["schema.lock", "share.lock"]
 
 
-async def test_a_home_that_is_locked_exclusively_is_refused_unchanged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """An older SQLite takes the home alone; whoever comes with a newer one is told whose is the older."""
+async def test_exclusively_locked_home_is_refused_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An older SQLite locks the home exclusively; a newer one reports who has it."""
     with monkeypatch.context() as patch:
         patch.setattr(reader_module, "can_be_shared", lambda: False)
         async with EventReader(tmp_path):

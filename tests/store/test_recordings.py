@@ -54,12 +54,12 @@ def test_packed_frames_are_unpacked_unchanged() -> None:
         ([5, ROW_BYTES - 1, ROW_BYTES - 1, 1], [2, 2]),
     ],
 )
-def test_a_row_ends_when_it_is_long_enough(sizes: list[int], counts: list[int]) -> None:
+def test_row_ends_when_it_is_long_enough(sizes: list[int], counts: list[int]) -> None:
     rows = pack_frames([frame(3, 0, b"x" * size) for size in sizes])
     assert [len(list(unpack_frames(row))) for row in rows] == counts
 
 
-def test_times_that_jump_are_kept_within_what_a_row_can_hold() -> None:
+def test_jumping_times_are_clamped_to_what_a_row_can_hold() -> None:
     (row,) = pack_frames([frame(3), frame(3, -5000), frame(3, 2**32 + 7), frame(3, 2**32 - 1), frame(3, 1)])
     assert [each.at - AT for each in unpack_frames(row)] == [
         timedelta(milliseconds=ms) for ms in (0, 0, 2**32 - 1, 2**32 - 1, 1)
@@ -73,13 +73,13 @@ def test_times_are_converted_to_utc() -> None:
     assert unpack_head(elsewhere).at.utcoffset() == timedelta(0)
 
 
-def test_the_head_of_a_row_is_its_first_frame_without_bytes() -> None:
+def test_first_frame_of_a_row_can_be_read_without_bytes() -> None:
     (row,) = pack_frames([frame(3, 0, bytes(range(256)) * 200, is_echo=True), frame(3, 9)])
     assert unpack_head(row) == frame(3, 0, b"", is_echo=True)
     assert unpack_head(RecordedRow(3, AT, row.frames[:1024])) == frame(3, 0, b"", is_echo=True)
 
 
-def test_a_damaged_row_raises() -> None:
+def test_damaged_row_raises() -> None:
     with pytest.raises(struct.error):
         list(unpack_frames(RecordedRow(3, AT, zlib.compress(b"short"))))
     with pytest.raises(zlib.error):
@@ -118,7 +118,7 @@ def test_secret_is_redacted_even_if_split_between_frames(size: int) -> None:
     assert kept == data.replace(SECRET.encode(), b"*" * len(SECRET))
 
 
-def test_the_recording_of_each_action_is_bounded() -> None:
+def test_recording_of_each_action_is_limited() -> None:
     of = recorder()
     for _ in range(MAX_BYTES // ROW_BYTES + 10):
         of.add(TerminalOutput(1, b"y" * ROW_BYTES), 0)
@@ -149,7 +149,7 @@ async def test_frames_that_could_not_be_stored_go_with_the_next_event(
         assert [(each.after, each.frame.data) for each in frames] == [(-1, b"printed"), (0, b"last words")]
 
 
-async def test_a_command_is_recorded_byte_for_byte(tmp_path: Path) -> None:
+async def test_command_is_recorded_byte_for_byte(tmp_path: Path) -> None:
     turns = [{"tool_calls": [bash("printf '\\033[31mred\\033[0m\\377\\n'")]}, FINISH]
     async with conversation(tmp_path, turns) as session:
         events = await send_and_settle(session)

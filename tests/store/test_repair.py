@@ -42,7 +42,7 @@ def change(home: Path, *statements: str) -> None:
     connection.close()
 
 
-async def test_an_intact_database_has_no_damage(tmp_path: Path) -> None:
+async def test_intact_database_has_no_damage(tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     assert find_damage(tmp_path / "handloom.db") == []
 
@@ -57,7 +57,7 @@ async def test_an_intact_database_has_no_damage(tmp_path: Path) -> None:
         ["DROP TABLE words_data"],
     ],
 )
-async def test_a_search_rebuilds_a_damaged_index(damage: list[str], tmp_path: Path) -> None:
+async def test_search_rebuilds_a_damaged_index(damage: list[str], tmp_path: Path) -> None:
     await written(tmp_path, "one", "two")
     change(tmp_path, *damage)
     assert {damage.part for damage in find_damage(tmp_path / "handloom.db")} == {Part.INDEX}
@@ -86,7 +86,7 @@ async def test_damaged_index_is_reported_and_does_not_prevent_deleting(tmp_path:
         assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
 
 
-async def test_a_snapshot_that_does_not_match_its_log_is_deleted(tmp_path: Path) -> None:
+async def test_snapshot_that_does_not_match_its_log_is_deleted(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "INSERT INTO snapshots VALUES (1, 999, 'x', 'text that is deleted')")
     damages = find_damage(tmp_path / "handloom.db")
@@ -110,7 +110,7 @@ async def test_deleted_data_is_not_recovered(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_gone", [True, False])
-async def test_a_write_ahead_log_without_its_database_is_recovered(is_gone: bool, tmp_path: Path) -> None:
+async def test_write_ahead_log_without_its_database_is_recovered(is_gone: bool, tmp_path: Path) -> None:
     home, crashed = tmp_path / "home", tmp_path / "crashed"
     crashed.mkdir()
     async with EventStore(home) as store:
@@ -134,7 +134,7 @@ async def test_a_write_ahead_log_without_its_database_is_recovered(is_gone: bool
         assert [envelope.event for envelope in await store.read(info.id)] == [MessageAction(content="kept")]
 
 
-async def test_an_interrupted_replacement_must_be_finished_before_opening(
+async def test_interrupted_replacement_must_be_finished_before_opening(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await written(tmp_path, "one")
@@ -162,7 +162,7 @@ async def test_an_interrupted_replacement_must_be_finished_before_opening(
         assert len(await store.read("one")) == len(TEXTS)
 
 
-async def test_a_full_disk_leaves_the_damaged_database_unchanged(tmp_path: Path) -> None:
+async def test_full_disk_leaves_the_damaged_database_unchanged(tmp_path: Path) -> None:
     await written(tmp_path, "one")
     change(tmp_path, "DELETE FROM events WHERE id = 5")
     damaged, damages = (tmp_path / "handloom.db").read_bytes(), find_damage(tmp_path / "handloom.db")
@@ -178,7 +178,7 @@ async def test_a_full_disk_leaves_the_damaged_database_unchanged(tmp_path: Path)
     assert repair(tmp_path, damages, NOW).recovered is not None
 
 
-# -- what is mended, and when --------------------------------------------------------------------------------------
+# -- repairs -----------------------------------------------------------------------------------------------------------
 
 
 def damaged(home: Path) -> Path:
@@ -191,7 +191,7 @@ def damaged(home: Path) -> Path:
 FILE = [Damage(Part.FILE, "it is something else")]
 
 
-def test_the_damaged_files_are_saved_unchanged_under_an_unused_name(tmp_path: Path) -> None:
+def test_damaged_files_are_saved_unchanged_under_an_unused_name(tmp_path: Path) -> None:
     for number, name in enumerate(["", "2", "3"]):
         file, log = damaged(tmp_path), tmp_path / "handloom.db-wal"
         log.write_bytes(b"log %d" % number)
@@ -209,13 +209,13 @@ def test_the_damaged_files_are_saved_unchanged_under_an_unused_name(tmp_path: Pa
     assert all(name.startswith("handloom.db.damaged-") for name in left)
 
 
-def test_a_name_with_an_existing_log_counts_as_used(tmp_path: Path) -> None:
+def test_name_with_an_existing_log_counts_as_used(tmp_path: Path) -> None:
     damaged(tmp_path)
     (tmp_path / "handloom.db.damaged-20261122-130000-wal").touch()
     assert repair(tmp_path, FILE, NOW).saved_as == tmp_path / "handloom.db.damaged-20261122-1300002"
 
 
-def test_a_home_that_is_open_is_not_repaired(tmp_path: Path) -> None:
+def test_open_home_is_not_repaired(tmp_path: Path) -> None:
     file = damaged(tmp_path)
     (tmp_path / "locks").mkdir()
     lock = FileLock(tmp_path / "locks" / "share.lock")
@@ -231,13 +231,13 @@ def test_a_home_that_is_open_is_not_repaired(tmp_path: Path) -> None:
     lock.release()
 
 
-def test_a_home_without_a_lock_folder_is_reported(tmp_path: Path) -> None:
+def test_home_without_a_lock_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "locks").write_text("in the way")
     with pytest.raises(StoreError, match=r"locks cannot be used: File exists\. Make it writable"):
         repair(tmp_path, FILE, NOW)
 
 
-def test_the_target_of_a_linked_database_is_repaired(tmp_path: Path) -> None:
+def test_target_of_a_linked_database_is_repaired(tmp_path: Path) -> None:
     home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
     home.mkdir()
     elsewhere.mkdir()
@@ -254,7 +254,7 @@ def test_the_target_of_a_linked_database_is_repaired(tmp_path: Path) -> None:
     assert find_damage(link) == []
 
 
-def test_a_folder_in_place_of_the_database_is_moved_away(tmp_path: Path) -> None:
+def test_folder_in_place_of_the_database_is_moved_away(tmp_path: Path) -> None:
     (tmp_path / "handloom.db").mkdir()
     (tmp_path / "mending").mkdir()
     (tmp_path / "mending" / "of one that was killed").touch()
@@ -266,14 +266,14 @@ def test_a_folder_in_place_of_the_database_is_moved_away(tmp_path: Path) -> None
     assert not (tmp_path / "mending").exists()
 
 
-def test_a_database_whose_index_cannot_be_rebuilt_is_replaced(tmp_path: Path) -> None:
+def test_database_whose_index_cannot_be_rebuilt_is_replaced(tmp_path: Path) -> None:
     damaged(tmp_path)
     assert repair(tmp_path, [Damage(Part.INDEX, "it looks like one")], NOW).saved_as is not None
     assert find_damage(tmp_path / "handloom.db") == []
 
 
 def test_each_step_is_synced_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loss of power leaves what a kill leaves: files are on the disk before their names change, folders after."""
+    """A power failure has the same result as a kill: files are synced before they are renamed, then folders."""
     home = tmp_path / "home"
     home.mkdir()
     damaged(home)
@@ -310,7 +310,7 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("size", "is_none"), [(None, True), (0, True), (511, True), (512, False), (1000, False)])
-def test_a_log_without_a_usable_database_is_reported(tmp_path: Path, size: int | None, is_none: bool) -> None:
+def test_log_without_a_usable_database_is_reported(tmp_path: Path, size: int | None, is_none: bool) -> None:
     path = tmp_path / "handloom.db"
     if size is not None:
         path.write_bytes(b"x" * size)
@@ -327,7 +327,7 @@ def test_a_log_without_a_usable_database_is_reported(tmp_path: Path, size: int |
             check_can_open(path)
 
 
-def test_a_missing_database_is_intact_and_a_folder_in_its_place_is_not(tmp_path: Path) -> None:
+def test_missing_database_is_intact_and_a_folder_in_its_place_is_not(tmp_path: Path) -> None:
     path = tmp_path / "handloom.db"
     assert find_damage(path) == []
     check_can_open(path)
@@ -401,19 +401,19 @@ def test_each_kind_of_damage_is_reported(home: Path, statements: list[str], told
     assert home.read_bytes() == before
 
 
-def test_the_number_of_reported_damages_is_bounded(home: Path) -> None:
+def test_number_of_reported_damages_is_limited(home: Path) -> None:
     damage(home, *(f"INSERT INTO leases VALUES ({key}, 1, NULL)" for key in range(100, 130)))
     assert len(find_damage(home)) == 20
 
 
 @pytest.mark.parametrize("ahead", [1, 100])
-def test_a_newer_version_is_not_damage(home: Path, ahead: int) -> None:
+def test_newer_version_is_not_damage(home: Path, ahead: int) -> None:
     damage(home, f"PRAGMA user_version = {VERSION + ahead}")
     with pytest.raises(StoreVersionError, match=f"version {VERSION + ahead}; this one knows {VERSION}"):
         find_damage(home)
 
 
-def test_a_file_that_is_not_a_database_is_reported(home: Path) -> None:
+def test_file_that_is_not_a_database_is_reported(home: Path) -> None:
     home.write_bytes(b"something else " * 1000)
     (found,) = find_damage(home)
     assert found.part is Part.FILE

@@ -1,4 +1,4 @@
-"""What the search index contains, what a query finds, and where in a text it matches."""
+"""The content of the search index, the results of a query, and the positions of matches."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from core.store.search_index import Query, folded, is_damaged, row_of, runs_of, 
 from core.store.writer import Draft
 
 
-def test_a_row_of_the_index_is_a_conversation_and_an_event() -> None:
+def test_index_row_is_a_conversation_and_an_event() -> None:
     assert [row_of(0, 7), row_of(1, 0), row_of(3, 2**32 - 1)] == [7, 4294967296, 17179869183]
 
 
@@ -36,11 +36,11 @@ def body(**fields: Any) -> str:
         ({"args": {"content": "é" * 200_001}}, "é" * 200_000),
     ],
 )  # fmt: skip
-def test_the_text_of_an_event_is_what_people_and_models_wrote(fields: dict[str, Any], text: str) -> None:
+def test_text_of_an_event_is_what_people_and_models_wrote(fields: dict[str, Any], text: str) -> None:
     assert text_of(body(**fields)) == text
 
 
-def test_runs_of_characters_without_spaces_are_indexed_apart() -> None:
+def test_characters_without_spaces_are_indexed_separately() -> None:
     assert runs_of("one 漢字 two かな3") == "漢字\u3000\u3000かな\u3000\u3000"
     assert runs_of("no such") == ""
 
@@ -67,7 +67,7 @@ def test_texts_are_compared_without_case_and_accents() -> None:
          Query(tuple(map(str, range(16))), " AND ".join(f'"{number}"' for number in range(16)), ())),
     ],
 )  # fmt: skip
-def test_a_text_is_a_query(text: str, query: Query) -> None:
+def test_query_is_parsed_from_text(text: str, query: Query) -> None:
     assert Query.parse(text) == query
 
 
@@ -76,14 +76,14 @@ def test_a_text_is_a_query(text: str, query: Query) -> None:
     [
         ("one", "one and ONE", [(0, 3), (8, 11)]),
         ("one two", "two one", [(0, 3), (4, 7)]),
-        ("ab abc", "abc", [(0, 2)]),  # the first of those that overlap
+        ("ab abc", "abc", [(0, 2)]),  # the first of overlapping ones
         ("aa aaa", "aaaa aaa", [(0, 2), (2, 4), (5, 7)]),
         ("one nine", "one", None),
         ("a.c", "abc a.c", [(4, 7)]),
         ("cafe", "ein Café", []),
     ],
 )
-def test_a_query_matches_at_places(query: str, text: str, spans: list[tuple[int, int]] | None) -> None:
+def test_query_matches_at_positions(query: str, text: str, spans: list[tuple[int, int]] | None) -> None:
     assert Query.parse(query).spans(text) == spans
 
 
@@ -98,18 +98,16 @@ def test_a_query_matches_at_places(query: str, text: str, spans: list[tuple[int,
         ("word" + "." * 236 + "word", "word" + "." * 236, ((0, 4),)),
     ],
 )
-def test_an_excerpt_is_one_line_around_the_first_match(
-    text: str, line: str, spans: tuple[tuple[int, int], ...]
-) -> None:
+def test_excerpt_is_one_line_around_the_first_match(text: str, line: str, spans: tuple[tuple[int, int], ...]) -> None:
     assert Query.parse("word").excerpt(text) == (line, spans)
 
 
-def test_an_excerpt_of_a_match_that_cannot_be_placed_is_the_beginning() -> None:
+def test_excerpt_without_a_position_is_the_beginning() -> None:
     assert Query.parse("cafe").excerpt("Café" + "." * 300) == ("Café" + "." * 236, ())
     assert Query.parse("word").excerpt("nothing") is None
 
 
-def test_the_statement_of_a_query_asks_for_words_and_for_runs() -> None:
+def test_statement_of_a_query_asks_for_words_and_runs() -> None:
     statement, values = Query.parse("one 漢字かな 漢字 漢字か").statement(5, 9, 3)
     assert values == [
         '"one"', '"漢字か" AND "字かな"', "漢字", "漢字\U0010ffff", '"漢字か"', 5, 9, 3
@@ -196,12 +194,12 @@ async def store(tmp_path: Path) -> AsyncIterator[EventStore]:
         ("nowhere", []),
     ],
 )
-async def test_a_query_finds(store: EventStore, query: str, found: list[str]) -> None:
+async def test_query_finds_events(store: EventStore, query: str, found: list[str]) -> None:
     names = list(TEXTS)
     assert [names[hit.event_id] for hit in await store.search(query)] == found
 
 
-async def test_a_hit_shows_where_it_matched(store: EventStore) -> None:
+async def test_hit_shows_where_it_matched(store: EventStore) -> None:
     (hit,) = await store.search("brown fox")
     assert [hit.text[begin:end] for begin, end in hit.spans] == ["brown", "fox"]
     assert (hit.conversation_id, hit.kind) == ("c", "action:message")
@@ -247,6 +245,6 @@ def test_text_around_characters_that_sqlite_refuses_is_found() -> None:
     assert text_of(body) == "left ? right"
 
 
-def test_a_match_is_found_case_by_case() -> None:
+def test_match_without_equal_letters_has_no_spans() -> None:
     assert Query.parse("straße").spans("Die STRASSE") == []  # it matches, though not letter by letter
     assert Query.parse("a").spans("b") is None

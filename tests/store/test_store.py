@@ -1,4 +1,4 @@
-"""The store keeps what it acknowledges, in order, without gaps, for one owner at a time."""
+"""The store keeps acknowledged events, in order, without gaps, for one owner at a time."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_appended_events_are_read_unchanged(store: EventStore) -> None:
     assert await store.read("c") == list(stored)
 
 
-async def test_text_that_utf8_cannot_hold_is_stored_all_the_same(store: EventStore) -> None:
+async def test_text_that_utf8_cannot_encode_is_stored(store: EventStore) -> None:
     lease = await conversation(store)
     text = "nul \x00 lone \ud800 bidi \u202e"
     await store.append(lease, [said(text)])
@@ -56,7 +56,7 @@ async def test_pages_are_read_from_either_end(store: EventStore) -> None:
     assert ids(await store.read("c", after=2, before=5)) == [3, 4]
 
 
-async def test_times_are_utc_and_a_clock_that_jumps_changes_no_order(store: EventStore, tmp_path: Path) -> None:
+async def test_times_are_utc_and_clock_jumps_keep_the_order(store: EventStore, tmp_path: Path) -> None:
     now = [datetime(2026, 1, 1, 10, tzinfo=UTC)]
     async with EventStore(tmp_path / "jumping", clock=lambda: now[0]) as jumping:
         lease = await conversation(jumping)
@@ -70,7 +70,7 @@ async def test_times_are_utc_and_a_clock_that_jumps_changes_no_order(store: Even
     assert [e.timestamp.utcoffset() for e in await store.read("c")] == [timedelta()]
 
 
-async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) -> None:
+async def test_filters_select_by_kind_source_text_and_time(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("find Me"), Draft(CmdRunAction(command="%_'\""), AGENT)])
 
@@ -85,7 +85,7 @@ async def test_filters_choose_by_kind_source_text_and_time(store: EventStore) ->
     assert await ids(EventFilter(until=datetime(2999, 1, 1, tzinfo=UTC))) == [0, 1]
 
 
-async def test_the_event_is_durable_before_it_is_visible(store: EventStore) -> None:
+async def test_event_is_durable_before_it_is_visible(store: EventStore) -> None:
     lease = await conversation(store)
     seen: list[int] = []
 
@@ -153,7 +153,7 @@ async def test_failed_delivery_does_not_stop_the_writer(store: EventStore, caplo
     assert "stored but not delivered" in caplog.text
 
 
-async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+async def test_folders_and_files_are_private(tmp_path: Path) -> None:
     old = os.umask(0)
     try:
         async with EventStore(tmp_path / "home") as store:
@@ -167,21 +167,21 @@ async def test_folders_and_files_are_for_the_owner_alone(tmp_path: Path) -> None
     assert stat.S_IMODE((tmp_path / "home").stat().st_mode) == 0o700
 
 
-async def test_the_database_is_in_wal_mode_and_syncs_fully(store: EventStore) -> None:
+async def test_database_is_in_wal_mode_and_syncs_fully(store: EventStore) -> None:
     rows = await store._writer.connection.execute_fetchall("PRAGMA synchronous")
     assert [tuple(row) for row in rows] == [(2,)]
     rows = await store._writer.connection.execute_fetchall("PRAGMA journal_mode")
     assert [tuple(row) for row in rows] == [("wal",)]
 
 
-async def test_a_conversation_is_owned_by_one_process(store: EventStore, tmp_path: Path) -> None:
+async def test_conversation_is_owned_by_one_process(store: EventStore, tmp_path: Path) -> None:
     await conversation(store)
     async with EventStore(tmp_path / "home") as other:
         with pytest.raises(StoreBusyError, match=f"another Handloom \\(process {os.getpid()}\\)"):
             await other.acquire("c")
 
 
-async def test_a_lease_is_taken_over_from_a_dead_owner_at_once(tmp_path: Path) -> None:
+async def test_lease_of_a_dead_owner_is_taken_over_at_once(tmp_path: Path) -> None:
     home = tmp_path / "home"
     owner = subprocess.Popen(
         [
@@ -222,7 +222,7 @@ async def test_unknown_and_taken_ids_are_refused(store: EventStore) -> None:
         await conversation(store)
 
 
-async def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path: Path) -> None:
+async def test_newer_database_is_refused_and_unchanged(tmp_path: Path) -> None:
     home = tmp_path / "home"
     async with EventStore(home):
         pass
@@ -236,7 +236,7 @@ async def test_a_database_of_a_newer_version_is_refused_and_not_touched(tmp_path
     assert (home / "handloom.db").read_bytes() == before
 
 
-def test_an_upgrade_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
+def test_failed_upgrade_leaves_the_old_version(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     database.upgrade(path)
     broken = (*database.MIGRATIONS, ("CREATE TABLE extra (x)", "CREATE TABLE no good"))
@@ -248,7 +248,7 @@ def test_an_upgrade_that_fails_leaves_the_old_version(tmp_path: Path) -> None:
     connection.close()
 
 
-async def test_a_file_that_is_no_database_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_file_that_is_not_a_database_is_refused_with_advice(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     (home / "handloom.db").write_text("this is no database, but it is long enough to be looked at" * 20)
@@ -257,7 +257,7 @@ async def test_a_file_that_is_no_database_is_refused_with_what_to_do(tmp_path: P
             pass
 
 
-async def test_an_unusable_home_is_refused_with_what_to_do(tmp_path: Path) -> None:
+async def test_unusable_home_is_refused_with_advice(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")
     with pytest.raises(StoreError, match="set HANDLOOM_HOME"):
@@ -276,7 +276,7 @@ async def test_appends_succeed_again_after_a_full_disk(store: EventStore) -> Non
     assert [e.id for e in await store.read("c")] == [0]
 
 
-async def test_connections_that_failed_leave_nothing(store: EventStore) -> None:
+async def test_failed_connections_leave_nothing(store: EventStore) -> None:
     lease = await conversation(store)
 
     async def fail() -> None:
@@ -300,9 +300,7 @@ async def test_user_inputs_are_read_from_the_newest_events(store: EventStore, mo
     assert await store.user_inputs(workspace="/w", limit=1) == ["newest"]
 
 
-async def test_a_failed_event_that_sqlite_recovers_is_deleted(
-    store: EventStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_failed_event_that_sqlite_recovers_is_deleted(store: EventStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A sync that fails leaves whole frames in the WAL, which a recovery takes for committed."""
     lease = await conversation(store)
     insert = store._writer._insert
@@ -320,7 +318,7 @@ async def test_a_failed_event_that_sqlite_recovers_is_deleted(
     assert [(e.id, e.event) for e in await store.read("c")] == [(0, MessageAction(content="again"))]
 
 
-async def test_a_bug_while_writing_fails_the_append_and_not_the_writer(
+async def test_bug_while_writing_fails_the_append_and_not_the_writer(
     store: EventStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lease = await conversation(store)
@@ -332,7 +330,7 @@ async def test_a_bug_while_writing_fails_the_append_and_not_the_writer(
     assert [e.id for e in await store.read("c")] == [0]
 
 
-async def test_a_recovered_event_of_another_owner_is_kept(store: EventStore) -> None:
+async def test_recovered_event_of_another_owner_is_kept(store: EventStore) -> None:
     lease = await conversation(store)
     await store.append(lease, [said("refused"), said("and found again")])
     lease.next_id, lease.in_doubt = 0, True

@@ -1,4 +1,4 @@
-"""What the store does for an event or a page, counted in steps of SQLite's machine: it does not grow with the log."""
+"""The cost of an event or a page in steps of SQLite's virtual machine: it does not grow with the log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def steps_of(connection: aiosqlite.Connection, work: Callable[[], Awaitabl
         steps += 1
         return 0
 
-    await work()  # what is prepared once is prepared now
+    await work()  # statements that are prepared once are prepared now
     await connection.set_progress_handler(count, 1)
     await work()
     await connection.set_progress_handler(count, 0)  # no more
@@ -42,7 +42,7 @@ async def steps_of(connection: aiosqlite.Connection, work: Callable[[], Awaitabl
     return steps
 
 
-async def test_an_append_costs_the_same_however_long_the_conversation_is(store: EventStore) -> None:
+async def test_cost_of_an_append_does_not_depend_on_the_length(store: EventStore) -> None:
     short, long = await conversation(store, "short", 10), await conversation(store, "long", LONG)
     connection = store._writer.connection
     few = await steps_of(connection, lambda: store.append(short, [said("x")]))
@@ -50,7 +50,7 @@ async def test_an_append_costs_the_same_however_long_the_conversation_is(store: 
     assert many <= few * 1.2
 
 
-async def test_the_newest_page_costs_the_same_however_long_the_conversation_is(store: EventStore) -> None:
+async def test_cost_of_the_newest_page_does_not_depend_on_the_length(store: EventStore) -> None:
     await conversation(store, "short", 50)
     await conversation(store, "long", LONG)
     few = await steps_of(store._read, lambda: store.read("short", limit=50, newest=True))
@@ -59,7 +59,7 @@ async def test_the_newest_page_costs_the_same_however_long_the_conversation_is(s
     assert [e.id for e in await store.read("long", limit=50, newest=True)] == list(range(LONG - 50, LONG))
 
 
-async def test_a_page_costs_the_same_wherever_the_conversation_was_opened_again(store: EventStore) -> None:
+async def test_cost_of_a_page_does_not_depend_on_reopening(store: EventStore) -> None:
     whole, parts = await conversation(store, "whole", 50), await conversation(store, "parts", 10)
     await store.release(whole)
     await store.release(parts)
@@ -70,7 +70,7 @@ async def test_a_page_costs_the_same_wherever_the_conversation_was_opened_again(
     assert in_parts == at_once
 
 
-async def test_an_append_writes_the_event_and_the_row_of_its_conversation(store: EventStore) -> None:
+async def test_append_writes_the_event_and_its_conversation_row(store: EventStore) -> None:
     """Two rows in one transaction: no second copy of the event, no list of conversations."""
     lease = await conversation(store, "c", 60)
     before = store._writer.connection.total_changes
@@ -79,7 +79,7 @@ async def test_an_append_writes_the_event_and_the_row_of_its_conversation(store:
     assert store._writer.connection.total_changes - before == 2 * 60
 
 
-async def test_what_a_filter_leaves_out_is_not_parsed(store: EventStore) -> None:
+async def test_filtered_events_are_not_parsed(store: EventStore) -> None:
     lease = await conversation(store, "c", 100)
     await store.append(lease, [Draft(CmdRunAction(command="ls"), EventSource.AGENT)])
     await store.append(lease, [Draft(AgentThinkAction(thought="x"), EventSource.AGENT)])

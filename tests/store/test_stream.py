@@ -47,7 +47,7 @@ class Collector:
         await asyncio.sleep(0)
 
 
-async def test_every_subscriber_sees_every_event_once_and_in_order(stream: EventStream) -> None:
+async def test_every_subscriber_gets_every_event_once_in_order(stream: EventStream) -> None:
     first, second = Collector(), Collector()
     stream.subscribe(MAIN, first, "a")
     stream.subscribe(TEST, second, "a")
@@ -57,7 +57,7 @@ async def test_every_subscriber_sees_every_event_once_and_in_order(stream: Event
     assert await stream.read() == first.seen
 
 
-async def test_a_slow_subscriber_does_not_hold_up_the_others(stream: EventStream) -> None:
+async def test_slow_subscriber_does_not_delay_others(stream: EventStream) -> None:
     release = asyncio.Event()
 
     async def slow(envelope: Envelope) -> None:
@@ -73,7 +73,7 @@ async def test_a_slow_subscriber_does_not_hold_up_the_others(stream: EventStream
     release.set()
 
 
-async def test_a_subscriber_that_raises_is_isolated_and_reported(stream: EventStream) -> None:
+async def test_subscriber_that_raises_is_isolated_and_reported(stream: EventStream) -> None:
     async def broken(envelope: Envelope) -> None:
         raise RuntimeError("no good")
 
@@ -87,7 +87,7 @@ async def test_a_subscriber_that_raises_is_isolated_and_reported(stream: EventSt
     assert "main failed on event 0: RuntimeError: no good" in reports[0].content
 
 
-async def test_a_subscriber_gets_only_the_types_that_it_names(stream: EventStream) -> None:
+async def test_subscriber_gets_only_the_requested_types(stream: EventStream) -> None:
     runs = Collector()
     stream.subscribe(MAIN, runs, "runs", types=[CmdRunAction])
     await stream.append(MessageAction(content="x"), USER)
@@ -97,7 +97,7 @@ async def test_a_subscriber_gets_only_the_types_that_it_names(stream: EventStrea
 
 
 async def test_subscribers_use_no_threads_or_timers(stream: EventStream) -> None:
-    """Who waits for events waits for nothing else: no thread, and no timer that would wake the loop."""
+    """Waiting for events needs no thread and no timer."""
     threads, where = threading.active_count(), set()
 
     async def note(envelope: Envelope) -> None:
@@ -115,7 +115,7 @@ async def test_subscribers_use_no_threads_or_timers(stream: EventStream) -> None
 async def test_callbacks_run_in_the_loop_of_their_conversation_without_time_limit(
     stream: EventStream,
 ) -> None:
-    """A callback awaits what the others set: no loop of its own, and nobody who cuts it off."""
+    """A callback awaits results of others: it has no separate loop and no time limit."""
     release, ended = asyncio.Event(), asyncio.Event()
 
     async def patient(envelope: Envelope) -> None:
@@ -132,7 +132,7 @@ async def test_callbacks_run_in_the_loop_of_their_conversation_without_time_limi
         await ended.wait()
 
 
-async def test_a_callback_id_is_used_once_by_a_subscriber(stream: EventStream) -> None:
+async def test_callback_id_is_unique_for_a_subscriber(stream: EventStream) -> None:
     stream.subscribe(MAIN, Collector(), "a")
     with pytest.raises(ValueError, match="already exists: a"):
         stream.subscribe(MAIN, Collector(), "a")
@@ -141,7 +141,7 @@ async def test_a_callback_id_is_used_once_by_a_subscriber(stream: EventStream) -
         stream.unsubscribe(MAIN, "a")
 
 
-async def test_events_that_belong_together_get_ids_in_a_row(stream: EventStream) -> None:
+async def test_events_appended_together_get_consecutive_ids(stream: EventStream) -> None:
     drafts = [Draft(MessageAction(content=str(n)), USER) for n in range(3)]
     batches = await asyncio.gather(*(stream.append_all(drafts) for _ in range(20)))
     for batch in batches:
@@ -149,9 +149,7 @@ async def test_events_that_belong_together_get_ids_in_a_row(stream: EventStream)
         assert ids == list(range(ids[0], ids[0] + 3))
 
 
-async def test_secrets_are_redacted_in_every_string_before_anything_is_stored(
-    stream: EventStream, tmp_path: Path
-) -> None:
+async def test_secrets_are_redacted_in_every_string_before_storing(stream: EventStream, tmp_path: Path) -> None:
     seen = Collector()
     stream.subscribe(MAIN, seen, "a")
     metadata = ToolCallMetadata(
@@ -170,7 +168,7 @@ async def test_secrets_are_redacted_in_every_string_before_anything_is_stored(
     assert PLACEHOLDER.encode() in on_disk
 
 
-async def test_a_subscriber_may_append_in_answer(stream: EventStream) -> None:
+async def test_subscriber_may_append_in_response(stream: EventStream) -> None:
     async def answer(envelope: Envelope) -> None:
         if envelope.source is USER:
             await stream.append(MessageAction(content="re"), AGENT, envelope.id)
@@ -181,7 +179,7 @@ async def test_a_subscriber_may_append_in_answer(stream: EventStream) -> None:
     assert [(e.source, e.cause) for e in await stream.read()] == [(USER, None), (AGENT, 0)]
 
 
-async def test_closing_lets_subscribers_finish_what_they_have(tmp_path: Path) -> None:
+async def test_closing_lets_subscribers_finish_their_queues(tmp_path: Path) -> None:
     async with EventStore(tmp_path / "other") as store:
         lease = await store.create_conversation("d", title="", workspace="/w", model="m")
         stream, seen = EventStream(store, lease), Collector()

@@ -1,4 +1,4 @@
-"""What the writer makes of events, and how it commits them: in batches, all or none of each append, in order."""
+"""The writer's rows, and its commits: in batches, all or none of each append, in order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_spending_is_added_up() -> None:
         (UnknownObservation(raw={"observation": "weather"}), "observation:weather"),
     ],
 )
-def test_an_event_has_a_kind(event: Event, kind: str) -> None:
+def test_event_has_a_kind(event: Event, kind: str) -> None:
     assert kind_of(event) == kind
 
 
@@ -81,7 +81,7 @@ def test_conversation_facts_follow_the_events(
     assert before.after(event, source) == replace(before, **changes)
 
 
-def test_the_row_of_an_event_has_its_parts_in_columns() -> None:
+def test_event_row_has_its_parts_in_columns() -> None:
     draft = Draft(MessageAction(content="hello"), EventSource.USER, cause=3)
     envelope = draft.at("c", 4, AT)
     assert envelope == Envelope(
@@ -93,7 +93,7 @@ def test_the_row_of_an_event_has_its_parts_in_columns() -> None:
     assert event_row(7, 2, envelope, b"packed") == (*columns, b"packed")
 
 
-def test_the_facts_of_a_conversation_are_written_with_its_key() -> None:
+def test_facts_of_a_conversation_are_written_with_its_key() -> None:
     assert BEFORE.row(9) == (9, "running", True, 1.5, "begun")
 
 
@@ -119,7 +119,7 @@ class Home:
         self.commits += 1
 
     def all(self, statement: str) -> list[Any]:
-        """The rows that another connection finds, which sees what is committed."""
+        """The rows that another connection sees, which are the committed ones."""
         with closing(sqlite3.connect(self.path, isolation_level=None)) as connection:
             return list(connection.execute(statement))
 
@@ -173,7 +173,7 @@ async def test_appends_return_in_order_and_after_the_delivery(home: Home) -> Non
     assert home.texts(2) == [(0, "other")]
 
 
-async def test_an_append_that_is_not_json_is_refused_without_affecting_others(home: Home) -> None:
+async def test_append_that_is_not_json_is_refused_without_affecting_others(home: Home) -> None:
     lease = home.leases[0]
     appends: list[Sequence[Draft]] = [[said("one")], [said("refused"), BAD], [said("two")], [BAD]]
     answers = await asyncio.gather(*(home.writer.append(lease, drafts) for drafts in appends), return_exceptions=True)
@@ -184,7 +184,7 @@ async def test_an_append_that_is_not_json_is_refused_without_affecting_others(ho
     assert (home.commits, lease.in_doubt) == (1, False)
 
 
-async def test_an_append_without_a_valid_lease_is_refused_and_the_others_are_stored(home: Home) -> None:
+async def test_append_without_a_valid_lease_is_refused_without_affecting_others(home: Home) -> None:
     home.all("UPDATE leases SET token = 2 WHERE conversation = 1")
     mine, theirs = home.leases
     appends = [(theirs, "one"), (mine, "late"), (theirs, "two"), (mine, "late")]

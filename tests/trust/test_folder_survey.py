@@ -1,4 +1,4 @@
-"""What a project brings is read whole and bounded, whatever lies in the way, and never from elsewhere."""
+"""The files of a project are read completely within limits, despite obstacles, and never from elsewhere."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_fifo_or_device_does_not_block(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
-def test_a_device_is_not_opened(tmp_path: Path) -> None:
+def test_device_is_not_opened(tmp_path: Path) -> None:
     try:
         os.mknod(tmp_path / "AGENTS.md", 0o20666, os.makedev(1, 5))
     except OSError:
@@ -143,6 +143,6 @@ def test_missing_folder_has_no_pieces(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a//b", ".", "a/../b", "a\0b", ""])
-def test_a_path_that_leads_out_is_refused(tmp_path: Path, path: str) -> None:
+def test_path_outside_the_folder_is_refused(tmp_path: Path, path: str) -> None:
     with FolderReader(tmp_path) as reader, pytest.raises(UnreadableError):
         reader.read(path, 10)

@@ -1,4 +1,4 @@
-"""The consent for an import: when it is needed, what the log keeps, and what is refused before."""
+"""Consent for an import: when it is needed, how it is logged, and what is refused before."""
 
 from __future__ import annotations
 

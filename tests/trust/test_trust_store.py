@@ -1,4 +1,4 @@
-"""A yes is for what was shown, to the letter; a no is remembered; both can be taken back."""
+"""An approval is for exactly the shown text; a refusal is remembered; both can be revoked."""
 
 from __future__ import annotations
 

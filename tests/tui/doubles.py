@@ -154,7 +154,7 @@ class StreamDouble:
 
 @dataclass
 class UserTerminalDouble:
-    """Who has the terminal, as the test says, and what was typed."""
+    """Who has the terminal, set by the test, and the typed keys."""
 
     _session: SessionDouble
     is_on: bool = False
@@ -179,7 +179,7 @@ class UserTerminalDouble:
 
 @dataclass
 class MemoryDouble:
-    """What a session knows of its folder."""
+    """What a session knows about its folder."""
 
     folder: str
     along: Sequence[str] = ()
@@ -198,7 +198,7 @@ class ConsentDouble:
 
 @dataclass
 class GuardDouble:
-    """What the guard knows of places and permissions; it judges everything alike."""
+    """The guard's folders and permissions; it judges every action alike."""
 
     folders: WorkFolders = field(default_factory=lambda: WorkFolders("/nowhere/work", "/nowhere/home"))
     conversation_permissions: list[Permission] = field(default_factory=list)
@@ -217,7 +217,7 @@ class ApprovalDouble:
     _session: SessionDouble
     mode: str = "always"
     kept: tuple[str, bool] = ("", True)
-    """The mode that was stored last, and whether it is that of the settings."""
+    """The mode that was stored last, and whether it is in the settings."""
 
     def set_mode(self, mode: str) -> None:
         self._session._wish("set_confirm_mode", mode)
@@ -250,7 +250,7 @@ class ApprovalDouble:
 
 @dataclass
 class UserBrowserDouble:
-    """Who has the browser, as the test says, and the secret texts that were typed there."""
+    """Who has the browser, set by the test, and the secret texts typed there."""
 
     _session: SessionDouble
     is_on: bool = False
@@ -284,7 +284,7 @@ class UserShellDouble:
 
 
 class UserControlDouble:
-    """What the user does in the sandbox."""
+    """The user's actions in the sandbox."""
 
     def __init__(self, session: SessionDouble) -> None:
         self._session = session
@@ -318,7 +318,7 @@ class SuspensionDouble:
 
 @dataclass
 class DelegationDouble:
-    """Whether somebody answers the delegates."""
+    """Whether a user answers the delegates."""
 
     attended: bool = False
 
@@ -329,7 +329,7 @@ def _by_user(calls: str, thought: str = "") -> BrowseInteractiveAction:
 
 @dataclass
 class PlanningDouble:
-    """The plan, and what the user says of it."""
+    """The plan, and the user's answer."""
 
     _session: SessionDouble
 
@@ -343,7 +343,7 @@ class PlanningDouble:
 
 
 class SessionDouble:
-    """A session that does what the test says."""
+    """A session controlled by the test."""
 
     def __init__(self, info: ConversationInfo, isolation: str = "none") -> None:
         self.info = info
@@ -385,7 +385,7 @@ class SessionDouble:
 
     @property
     def leftovers(self) -> SessionDouble:
-        """It knows itself what is left."""
+        """The session itself lists leftovers."""
         return self
 
     def _wish(self, *wish: str) -> None:
@@ -409,7 +409,7 @@ class SessionDouble:
         await self.become(queued=tuple(queued for queued in self.state.queued if queued.id != message_id))
 
     async def watch_page(self) -> AsyncGenerator[PageShown, None]:
-        """What the test puts into `pages`."""
+        """Returns `pages`, which the test fills."""
         self.watchers += 1
         try:
             while True:
@@ -473,7 +473,7 @@ class SessionDouble:
         self.info = replace(self.info, title=title)
         self.publish(Status("info", CONVERSATION_TITLE, title))
 
-    # -- what the test says --------------------------------------------------------------------------------------------
+    # -- controlled by the test ----------------------------------------------------------------------------------------
 
     async def become(self, **state: object) -> None:
         """Be in another state, and say so on the stream as the controller does."""
@@ -519,7 +519,7 @@ class OfferDouble:
 
 
 class StoreDouble:
-    """What can be read of a manager's sessions; it is its own listing."""
+    """A manager's sessions as a reader lists them."""
 
     def __init__(self, manager: ManagerDouble) -> None:
         self.home = Path("/dev/null/nowhere")  # where nothing can be made
@@ -562,7 +562,7 @@ class StoreDouble:
 
 @dataclass
 class ServersDouble:
-    """A supervisor of MCP servers that a test sets; what the user says is noted."""
+    """A supervisor of MCP servers set by the test; records the user's answers."""
 
     servers: list[Server] = field(default_factory=list)
     problems: dict[str, list[str]] = field(default_factory=dict)
@@ -616,7 +616,7 @@ class ManagerDouble:
     closed: list[str] = field(default_factory=list)
     forked: list[tuple[str, int, bool]] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
-    """Conversations that somebody looks at."""
+    """Conversations that are shown."""
     settings: SettingsDouble = field(default_factory=SettingsDouble)
     store: Any = field(init=False)
     """A StoreDouble of these sessions, unless a test puts a real one here."""

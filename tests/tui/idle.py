@@ -53,7 +53,7 @@ async def wait_for_idle(min_sleep: float = PATIENCE_S, max_sleep: float = 1) -> 
         if left > 0 and (pause := _until_more(loop, left)) is not None:
             quiet_rounds = 0
             await asyncio.sleep(pause)
-        elif quiet_rounds > 1:  # the second round has asked the selector for what came meanwhile
+        elif quiet_rounds > 1:  # the second round has polled the selector for new events
             return
 
 

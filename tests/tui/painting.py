@@ -15,11 +15,11 @@ from textual._compositor import Compositor
 from textual._context import active_app, visible_screen_stack
 
 _TESTS: set[object] = set()
-"""Those that run and want only the frames at which they look."""
+"""The running apps that draw only when the test looks."""
 
 
 def install() -> None:
-    """Let compositors of headless apps draw nothing that nobody sees, where that is wanted."""
+    """Let compositors of headless apps skip drawing unless a test looks."""
     original = Compositor.render_update
 
     def render_update(self: Compositor, full: bool = False, screen_stack: Any = None, **options: Any) -> Any:
@@ -34,7 +34,7 @@ def install() -> None:
 
 @contextmanager
 def only_when_looked_at() -> Iterator[None]:
-    """Draw no frame of a headless app unless somebody looks at it."""
+    """Skip frames of a headless app unless a test looks."""
     test = object()
     _TESTS.add(test)
     try:

@@ -1,4 +1,4 @@
-"""The doubles have the shape of what they stand for: names, parameters, defaults, and what has to be awaited."""
+"""The doubles have the signatures of their originals: names, parameters, defaults, and what is awaited."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.ServersDouble: (Supervisor,),
     doubles.ManagerDouble: (ConversationManager,),
 }
-"""Each double with what it stands for: where there are several, a name has to be one of theirs."""
+"""Each double with its originals: if there are several, a name must belong to one of them."""
 OF_TESTS: dict[type, set[str]] = {
     doubles.StreamDouble: {"append_by_agent", "blobs", "events", "listeners", "reads", "store"},
     doubles.UserTerminalDouble: {"sizes", "typed"},
@@ -86,12 +86,12 @@ OF_TESTS: dict[type, set[str]] = {
         *("models", "near", "user_inputs", "sessions", "viewed"),
     },
 }
-"""What a double has for the tests: to say what happens, and to read what was wished."""
+"""Names that only the doubles have, to control them and to read calls."""
 
 
 @cache
 def names_of(cls: type) -> set[str]:
-    """Public attributes of a class and its instances: what is defined, annotated, or assigned to `self`."""
+    """Public attributes of a class and its instances: defined, annotated, or assigned to `self`."""
     found = {name for name in dir(cls) if not hasattr(object, name)}
     for base in cls.__mro__:
         found |= inspect.get_annotations(base).keys() | set(_assigned(base))

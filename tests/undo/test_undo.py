@@ -50,12 +50,12 @@ async def two_turns(session: AgentSession, workspace: Path) -> list[Envelope]:
 
 
 def seen(log: Sequence[Envelope]) -> list[str]:
-    """What the model sees of what the user said."""
+    """The user's messages that the model sees."""
     return [e.event.content for e in View.of(log).events if isinstance(e.event, MessageAction)]
 
 
 async def is_consistent(session: AgentSession) -> None:
-    """The live state is the fold of the log, and what a snapshot makes of it is the same."""
+    """The live state equals the fold of the log, and a snapshot round-trips."""
     log = await session.stream.read()
     assert fold(log, session.state.limits) == session.state
     assert state_from_json(state_to_json(session.state)) == session.state

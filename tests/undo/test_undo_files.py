@@ -107,7 +107,7 @@ class Log:
         return first
 
     async def shown(self, first: int | None = None) -> tuple[list[str], list[str], list[str]]:
-        """The files that an undo would change, those that others changed too, and those that it leaves alone."""
+        """The files that an undo would change, those that others changed too, and those that it does not touch."""
         preview = await self.undos.preview(first)
         return [change.path for change in preview.changes], list(preview.disputed), list(preview.others)
 

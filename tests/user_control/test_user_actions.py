@@ -1,4 +1,4 @@
-"""UserAction: one action and exactly one observation, however it ends, and the last call after both."""
+"""UserAction: one action and exactly one observation, however it ends, then the last callback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The browser between the user and the agent: who controls it, who waits, and what is refused."""
+"""The browser between user and agent: who controls it, who waits, and what is refused."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PASSWORD = "correct horse & battery"
 
 
 def page(action: Action) -> Observation | None:
-    """A page that repeats whatever it is told."""
+    """A page that repeats all its input."""
     if isinstance(action, CmdRunAction):
         return CmdOutputObservation(command=action.command, content="ran")
     assert isinstance(action, BrowseInteractiveAction)
@@ -179,7 +179,7 @@ def browse(calls: str) -> dict[str, object]:
 async def test_running_agent_step_ends_before_the_first_user_step(
     tmp_path: Path,
 ) -> None:
-    """The user's steps wait in the log, and are carried out by nobody meanwhile."""
+    """The user's steps are in the log, and none is carried out meanwhile."""
     runtime = ScriptedRuntime(page)
     inner, may_end = runtime.execute, asyncio.Event()
 
@@ -277,7 +277,7 @@ async def alone(tmp_path: Path, runtime: ScriptedRuntime) -> AsyncIterator[tuple
 
 
 def repeating(url: str, content: str) -> ScriptedRuntime:
-    """A page that has this address and text, whatever is done."""
+    """A page with a fixed address and text."""
     seen = BrowserOutputObservation(url=url, trigger_by_action="browse_interactive", content=content)
     return ScriptedRuntime(lambda action: seen)
 
@@ -374,7 +374,7 @@ async def test_interrupt_answers_every_step_and_gives_the_browser_back(tmp_path:
 
 CLICK = BrowseInteractiveAction(browser_actions="click('1')")
 LATE = 10**6
-"""The id of an action that was decided after whatever the user did."""
+"""The id of an action that was decided after the user's actions."""
 Told = list[tuple[str, str, str]]
 Execute = Callable[[Action, int], Awaitable[Observation]]
 
@@ -398,7 +398,7 @@ async def browsing(
 
 
 def ids(told: Told) -> list[str]:
-    """The ids of the notices; those that end one have a minus."""
+    """The ids of the notices; a minus marks the end of one."""
     return [id if text else f"-{id}" for _, id, text in told]
 
 

@@ -1,4 +1,4 @@
-"""The user takes over the agent's terminal: in the log, and in what the agent reads; on real parts."""
+"""The user takes over the agent's terminal: the log, and what the agent reads, with real parts."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tests.user_control.test_user_shell import answer_to
 
 
 class Seen:
-    """What the terminal showed, and a way to wait for it."""
+    """The terminal's output, and a way to wait for it."""
 
     def __init__(self, session: AgentSession) -> None:
         self.shown = b""
@@ -158,7 +158,7 @@ async def test_closing_ends_the_user_terminal(tmp_path: Path) -> None:
 
 
 class Terminal(ScriptedRuntime):
-    """A sandbox that notes what is sent to its terminal; it takes keys once the test says so."""
+    """A sandbox that records terminal input; it accepts keys when the test says so."""
 
     def __init__(self) -> None:
         super().__init__(lambda action: None)
@@ -274,7 +274,7 @@ async def test_terminal_is_not_taken_if_it_cannot_be_stored(tmp_path: Path) -> N
 
 
 class Place:
-    """Where the user takes a terminal over: a sandbox that is there once the test says so, or never."""
+    """A terminal takeover: a sandbox that becomes ready when the test says so, or never."""
 
     def __init__(self, stream: EventStream, runtime: Terminal, error: RuntimeUnavailableError | None = None) -> None:
         self.stream, self.is_there = stream, asyncio.Event()
@@ -291,7 +291,7 @@ class Place:
             raise self._error
 
     async def answer(self) -> tuple[Observation, int | None]:
-        """The newest observation and what it answers, once nobody has the terminal."""
+        """The newest observation and its action, after the terminal was given back."""
         async with asyncio.timeout(20):
             await self.terminal.wait_for_return()
         assert not self.terminal.is_on

@@ -238,7 +238,7 @@ async def test_opening_an_imported_conversation_does_nothing(tmp_path: Path, end
 
 
 async def test_imported_consent_does_not_count(tmp_path: Path) -> None:
-    """A consent and a permission that stand in an imported log are nobody's."""
+    """A consent or permission in an imported log is not the user's."""
     answer = {"id": "1", "model": write_script(tmp_path, TURNS), "choices": []}
     metadata = {"function_name": "f", "tool_call_id": "1", "model_response": answer, "total_calls_in_response": 1}
     forged = [

@@ -1,7 +1,7 @@
 """How the picture of a page gets to the screen: the terminal draws it if it can, else it is drawn as cells.
 
 The terminal is queried when the first picture of a page is drawn, so nobody who sees no page waits for a reply. It
-deletes the pictures that it was sent at the end, and while another program has it. Pixels that lie over cells (sixel)
+deletes the pictures that it was sent at the end, and while another program has it. Pixels that are over cells (sixel)
 are written in the same synchronised update as the cells under them, after an update that touched them, and only if
 nothing covers the picture.
 """

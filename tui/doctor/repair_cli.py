@@ -1,8 +1,8 @@
-"""`handloom doctor --repair`: looks through what Handloom keeps, and puts right what is damaged.
+"""`handloom doctor --repair`: checks stored data and repairs it.
 
-What it finds is told for each file before anything is changed; then a terminal is asked, and a script says `--yes`.
-A file that only its user can put right, such as settings, is told of and left as it is. `--index` has the index for
-search made anew in any case.
+The findings are printed for each file before anything is changed; then it asks on a terminal, or `--yes` confirms. A
+file that only the user can correct, such as settings, is reported and not changed. `--index` always rebuilds the search
+index.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize
 
 NAMED = 20
-"""Ranges of lost events that people are told of; `--json` has them all."""
+"""The most ranges of lost events in the text output; `--json` has them all."""
 Found = Mapping[Path, Sequence[str]]
-"""What is wrong with each file; nothing where it is whole."""
+"""The problems of each file; none if it is intact."""
 
 
 async def run(options: argparse.Namespace) -> int:
-    """Look, ask, mend; the answer is 1 where something is damaged and stays so. Raises HandloomError."""
+    """Check, ask and repair. Returns 1 if damage remains. Raises HandloomError."""
     home = home_folder(os.environ)
     path = database_path(home)
     try:
@@ -43,27 +43,27 @@ async def run(options: argparse.Namespace) -> int:
         damages = [Damage(Part.INDEX, _("the search index will be rebuilt"))]
     found: Found = {path: [damage.what for damage in damages], **own_files(home)}
     if not options.json:
-        _tell(found)
+        _print_findings(found)
     wanted = bool(damages) and (options.yes or (not options.json and _is_sure()))
-    mended = repair(home, damages, datetime.now()) if wanted else None
-    indexed = await _index(home) if mended is not None else None
-    is_whole = not any(each for file, each in found.items() if file != path or mended is None)
+    repaired = repair(home, damages, datetime.now()) if wanted else None
+    indexed = await _index(home) if repaired is not None else None
+    is_whole = not any(each for file, each in found.items() if file != path or repaired is None)
     if options.json:
-        say(json.dumps(_as_dict(found, mended, indexed, is_whole)))
+        say(json.dumps(_as_dict(found, repaired, indexed, is_whole)))
     else:
-        _tell_what_was_done(damages, mended)
+        _print_result(damages, repaired)
     return ExitStatus.FINISHED if is_whole else ExitStatus.ERROR
 
 
 async def _index(home: Path) -> int:
-    """Make the index for search; how many events are in it."""
+    """Rebuild the search index. Returns the number of its events."""
     async with EventStore(home) as store:
         await store.index()
         return sum(info.event_count for info in await store.conversations(limit=2**31))
 
 
 def own_files(home: Path) -> dict[Path, list[str]]:
-    """The small files of a home that are read as a whole, and what is wrong with each."""
+    """The small files of a home, with the problems of each."""
     found: dict[Path, list[str]] = {}
     for pattern in ("*.toml", "*.json", "marks/*.json"):
         for file in sorted(home.glob(pattern)):
@@ -76,7 +76,7 @@ def own_files(home: Path) -> dict[Path, list[str]]:
     return found
 
 
-def _tell(found: Found) -> None:
+def _print_findings(found: Found) -> None:
     for file, damages in found.items():
         say(sanitize(f"{file}: " + (_("is intact") if not damages else _("is damaged"))))
         for what in damages:
@@ -84,16 +84,16 @@ def _tell(found: Found) -> None:
 
 
 def _is_sure() -> bool:
-    """Whether the user, asked on the terminal, says yes; nobody does where there is no terminal."""
+    """Ask for confirmation on the terminal; False without a terminal."""
     return can_ask() and is_confirmed(_("Repair it? The damaged files are kept unchanged."))
 
 
-def _tell_what_was_done(damages: Sequence[Damage], mended: RepairResult | None) -> None:
-    if mended is None:
+def _print_result(damages: Sequence[Damage], repaired: RepairResult | None) -> None:
+    if repaired is None:
         if damages:
             say(_("Nothing was changed. Repair it with: handloom doctor --repair --yes"))
         return
-    saved = mended.recovered
+    saved = repaired.recovered
     if saved is not None:
         events = counted(saved.events, "{n} event", "{n} events")
         conversations = counted(saved.conversations, "{n} conversation", "{n} conversations")
@@ -105,19 +105,19 @@ def _tell_what_was_done(damages: Sequence[Damage], mended: RepairResult | None) 
             say(_("And {n} more ranges; --json lists all of them.").format(n=more))
         if not saved.lost:
             say(_("No events were lost."))
-    if mended.saved_as is not None:
-        say(sanitize(_("The damaged database was saved as {file}").format(file=mended.saved_as)))
+    if repaired.saved_as is not None:
+        say(sanitize(_("The damaged database was saved as {file}").format(file=repaired.saved_as)))
     say(_("Repaired. The search index is up to date."))
 
 
-def _as_dict(found: Found, mended: RepairResult | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:
-    """All of it for scripts. Fields are added, and never changed."""
-    saved = mended.recovered if mended is not None else None
+def _as_dict(found: Found, repaired: RepairResult | None, indexed: int | None, is_whole: bool) -> dict[str, Any]:
+    """The result for `--json`. Fields are added, and never changed."""
+    saved = repaired.recovered if repaired is not None else None
     return {
         "ok": is_whole,
-        "mended": mended is not None,
+        "mended": repaired is not None,
         "files": [{"file": str(file), "found": list(damages)} for file, damages in found.items()],
-        "kept": str(mended.saved_as) if mended is not None and mended.saved_as is not None else None,
+        "kept": str(repaired.saved_as) if repaired is not None and repaired.saved_as is not None else None,
         "conversations": saved.conversations if saved is not None else None,
         "events": saved.events if saved is not None else None,
         "lost": [asdict(lost) for lost in saved.lost] if saved is not None else [],

@@ -1,6 +1,6 @@
-"""What there is of MCP in a conversation beside its servers: the tools that were called.
+"""The MCP tools that a conversation has called.
 
-Servers are told of in `tui.mcp.commands`. Pure; everything that leaves is clean.
+`tui.mcp.commands` shows the servers. Pure; all returned text is clean.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class ToolsModel(PaneModel):
         self.tools[name] = replace(tool, answers=tool.answers + 1, last_error=error)
 
     def prepend(self, envelopes: Sequence[Envelope]) -> None:
-        """Older calls count as well; the latest error stays the one that is told."""
+        """Add older calls; the latest error stays the shown one."""
         text = {name: tool.last_error for name, tool in self.tools.items() if tool.last_error}
         for envelope in envelopes:
             self.apply(envelope)
@@ -64,7 +64,7 @@ class ToolsModel(PaneModel):
 
 
 def mcp_text(problems: Sequence[str], tools: Sequence[Tool], *, is_empty: bool = False) -> list[tuple[str, str]]:
-    """What is wrong with files and what was called, as styled texts; `is_empty` where there are no servers."""
+    """Errors in files and called tools, as styled texts; `is_empty` if there are no servers."""
     parts: list[tuple[str, str]] = []
     if is_empty:
         parts.append((f"{_('No server is configured for this conversation.')}\n", ""))
@@ -84,7 +84,7 @@ def mcp_text(problems: Sequence[str], tools: Sequence[Tool], *, is_empty: bool =
 
 
 def _failed(event: Any) -> bool:
-    """Whether an answer says that the tool failed; V0 has that in the JSON of the answer."""
+    """Whether the tool failed, according to the JSON in its answer, as in V0."""
     if getattr(event, "is_error", False):
         return True
     try:

@@ -55,7 +55,7 @@ Part = tuple[str, str]
 
 
 def line_of(server: Server) -> list[Part]:
-    """One line for a list: its name, how it stands, how many tools it has."""
+    """One line for a list: name, state and number of tools."""
     words, colour = STATES[server.state]
     parts = [(sanitize_line(server.spec.name, 40), "bold"), (f"  {words}", colour)]
     if server.state == "ready":
@@ -67,12 +67,12 @@ def line_of(server: Server) -> list[Part]:
 
 
 def about(server: Server) -> list[Part]:
-    """All that there is to know of a server, as texts with their styles."""
+    """The details of a server, as texts with styles."""
     return [(sanitize(text), style) for text, style in _about(server)]
 
 
 def _marks(tool: Line) -> str:
-    """What its server says of a tool; empty where it says nothing good."""
+    """The server's annotations that mark a tool as harmless; empty if there are none."""
     if tool.get("reads"):
         return _("read-only, no network") if tool.get("closed") else _("read-only")
     return ""
@@ -125,7 +125,7 @@ def _flat(text: str) -> str:
 
 
 class MCPScreen(ModalScreen[str | None]):
-    """The servers that count in one workspace."""
+    """The MCP servers of one workspace."""
 
     DEFAULT_CSS = """
     MCPScreen {
@@ -149,7 +149,7 @@ class MCPScreen(ModalScreen[str | None]):
     ]
 
     def __init__(self, supervisor: Supervisor, folder: str, more: Content) -> None:
-        """`more` stands below what is told of a server."""
+        """`more` is shown below the details of a server."""
         super().__init__()
         self._supervisor, self._folder, self._more = supervisor, folder, more
         self._servers: Sequence[Server] = ()
@@ -163,7 +163,7 @@ class MCPScreen(ModalScreen[str | None]):
                 yield Static(id="mcp-text")
 
     def on_mount(self) -> None:
-        """Show what there is, and follow it."""
+        """Show the servers, and follow their changes."""
         self._supervisor.listeners.add(self._changed)
         self._show()
         self.query_one(OptionList).focus()
@@ -192,7 +192,7 @@ class MCPScreen(ModalScreen[str | None]):
         self._show_details()
 
     def on_option_list_option_highlighted(self) -> None:
-        """Tell of the server under the cursor."""
+        """Show the details of the server under the cursor."""
         self._show_details()
 
     def _show_details(self) -> None:
@@ -205,10 +205,10 @@ class MCPScreen(ModalScreen[str | None]):
         self.query_one(Vertical).border_subtitle = _keys(server)
         self.query_one("#mcp-text", Static).update(Content.assemble(*parts))
 
-    # -- what the user says --------------------------------------------------------------------------------------------
+    # -- answers of the user -------------------------------------------------------------------------------------------
 
     def on_option_list_option_selected(self) -> None:
-        """Ask about what is shown: a server that needs consent, or tools that have changed."""
+        """Ask about the selected server: consent for it, or approval of its changed tools."""
         if (server := self._server) is None:
             return
         if server.state == "consent":
@@ -230,7 +230,7 @@ class MCPScreen(ModalScreen[str | None]):
         self.app.push_screen(SureScreen(question, yes), answered)
 
     def action_restart(self) -> None:
-        """End the server and start it anew."""
+        """Restart the server."""
         if (server := self._server) is not None:
             self._do("restart", server.key)
 
@@ -252,7 +252,7 @@ class MCPScreen(ModalScreen[str | None]):
         self._show()
 
     def action_prompts(self) -> None:
-        """Leave, to choose one of its prompts."""
+        """Close the screen to choose one of the server's prompts."""
         if (server := self._server) is not None and server.has_prompts and server.state == "ready":
             self.dismiss(server.key)
 
@@ -262,12 +262,12 @@ class MCPScreen(ModalScreen[str | None]):
         text.scroll_relative(y=pages * max(1, text.size.height - 1), animate=False)
 
     def action_leave(self) -> None:
-        """Leave."""
+        """Close the screen."""
         self.dismiss(None)
 
 
 def _keys(server: Server | None) -> str:
-    """The keys that do something as things stand."""
+    """The keys that apply to the selected server."""
     keys = [
         _("Enter start") if server is not None and server.state == "consent" else "",
         _("Enter approve") if server is not None and server.changed else "",
@@ -302,7 +302,7 @@ async def _show_servers(app: Context, tab: Tab) -> None:
 
 
 async def _take_prompt(app: Context, supervisor: Supervisor, key: str) -> None:
-    """Have the user choose a prompt of a server and fill in its arguments; its text goes into the prompt, unsent."""
+    """Let the user choose a server's prompt and fill in its arguments; its text is put into the prompt, unsent."""
     from core.mcp.mcp_host_client import ServerError
     from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 async def compact(app: Context, keep: str = "") -> None:
-    """Have the history summed up for the model; `keep` says what the summary has to keep."""
+    """Compact the conversation; `keep` says what the summary must keep."""
     if app.tabs.conversation is None:
         return
     await app.tabs.conversation.session.compact(keep)

@@ -1,9 +1,8 @@
-"""The model of a conversation, chosen with what is known of each: context window, prices, whether it sees pictures.
+"""Choosing the model of a conversation by context window, price and support of pictures.
 
-The models that can be used are listed at once, those of servers on this machine a moment later; the
-tables of all that there are come from the model host, seconds later the first time. Recently used ones come first, then
-the providers whose key is in the environment. What is not known is a dash. Any typed name can be chosen too, because
-no table is complete.
+Usable models are listed immediately, those of servers on this machine a moment later; the tables of all models come
+from the model host, which takes seconds the first time. Recently used models come first, then the providers whose key
+is in the environment. Unknown figures are dashes. Any typed name can be chosen too, because no table is complete.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ if TYPE_CHECKING:
 
 RECENT = 5
 COMPACT_BELOW = 100
-"""Columns of the screen below which the figures are said in fewer cells."""
+"""Below this many columns the figures are shortened."""
 UNKNOWN = "—"
 NAME_CELLS = 72
 
 
 class ModelPicker(Finder):
-    """Choose a model; answers with its name."""
+    """Choose a model; the result is its name."""
 
     TITLE_TEXT = _("Model")
     PLACEHOLDER = _("Type to narrow down, or PROVIDER/NAME · prices per million tokens")
@@ -46,7 +45,7 @@ class ModelPicker(Finder):
         current: str = "",
         look: Callable[[], Awaitable[Sequence[KnownModel]]] | None = None,
     ) -> None:
-        """`load` has the tables, `look` what is near: the user's own models, and those of this machine."""
+        """`load` returns the tables, `look` the user's own models and those of this machine."""
         super().__init__()
         self._recent = list(dict.fromkeys(name for name in recent if name))[:RECENT]
         self._load, self._look, self._current = load, look, current
@@ -55,12 +54,12 @@ class ModelPicker(Finder):
         ]
         self._known: dict[str, Row] = {}
         self._compact: dict[str, str] = {}
-        """The figures for screens on which the names leave little room."""
+        """The figures, shortened on narrow screens."""
         self._groups: list[tuple[Row, list[Row]]] = []
         self._state = _("Loading the list of models …")
 
     def on_mount(self) -> None:
-        """What can be used is there; the tables are on their way."""
+        """Usable models are listed; the tables are being loaded."""
         super().on_mount()
         self.run_worker(self._fill())
 
@@ -80,7 +79,7 @@ class ModelPicker(Finder):
         self._groups = _grouped(models, self._known)
 
     def rows(self, query: str) -> Sequence[Row]:
-        """Recent, usable, and the rest by provider; a name that no row has can be chosen as it was typed."""
+        """Recent models, usable ones, and the rest by provider; a typed name that no row has can be chosen too."""
         rows = self._rows(query)
         if self.size.width >= COMPACT_BELOW:
             return rows
@@ -112,7 +111,7 @@ class ModelPicker(Finder):
 
 
 def figures(model: KnownModel) -> str:
-    """What is known of a model in columns: context window, dollars for a million tokens in and out, pictures."""
+    """The figures of a model in columns: context window, dollars per million tokens in and out, pictures."""
     window = tokens(model.context_window) if model.context_window else UNKNOWN
     sees = {True: _("reads images"), False: _("text only"), None: UNKNOWN}[model.vision]
     prices = _("{prompt} in {answer} out")
@@ -121,7 +120,7 @@ def figures(model: KnownModel) -> str:
 
 
 def compact_figures(model: KnownModel) -> str:
-    """The same in fewer cells: `200k $3.00/$15.00 pictures`, the last word only where it sees them."""
+    """The same in fewer cells: `200k $3.00/$15.00 pictures`, the last word only if it reads pictures."""
     window = tokens(model.context_window) if model.context_window else UNKNOWN
     pictures = f" {_('pictures')}" if model.vision else ""
     return f"{window} {_dollars(model.price_in)}/{_dollars(model.price_out)}{pictures}"

@@ -35,11 +35,11 @@ NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspac
 
 
 MAX_SERVED = 3
-"""Models of this machine that are offered; the picker has the rest."""
+"""The most models of this machine that are offered; the picker has the rest."""
 
 
 def with_served(offers: Sequence[ModelOffer], near: Iterable[KnownModel]) -> list[ModelOffer]:
-    """The offers with the first models that servers on this machine have, before the demo, which is the last."""
+    """The offers with the first models of servers on this machine added before the demo, which is last."""
     from core.llm.registry import ModelOffer
 
     served = [ModelOffer(model.name, model.provider, "served") for model in near if model.why == "served"]
@@ -47,7 +47,7 @@ def with_served(offers: Sequence[ModelOffer], near: Iterable[KnownModel]) -> lis
 
 
 class ChosenModel(NamedTuple):
-    """What the user wants to work with."""
+    """The user's choice."""
 
     model: str
     base_url: str = ""
@@ -98,7 +98,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
     def __init__(
         self, workspace: str, offers: Sequence[ModelOffer], pick: Callable[[], Awaitable[str | None]] | None = None
     ) -> None:
-        """`pick` lets the user choose from all the models that there are."""
+        """`pick` lets the user choose from all models."""
         super().__init__()
         self._workspace = workspace
         self._offers = offers
@@ -154,11 +154,11 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         return lines
 
     def on_mount(self) -> None:
-        """The first line is marked, so that Enter is all it takes."""
+        """The first line is highlighted, so that Enter alone chooses it."""
         self._mark()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Low screens have no room for air."""
+        """Low screens have no blank lines."""
         self.set_class(event.size.height < 26, "-low")
 
     def _mark(self) -> None:
@@ -168,17 +168,17 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
                 offer.scroll_visible(animate=False)
 
     def action_step(self, step: int) -> None:
-        """Mark the next line, or the one before."""
+        """Highlight the next line, or the previous one."""
         if not isinstance(self.focused, Input):
             self._at = (self._at - 1 + step) % len(self._lines()) + 1
             self._mark()
 
     def action_choose(self) -> None:
-        """Choose the marked line."""
+        """Choose the highlighted line."""
         self._choose(self._at)
 
     def on_key(self, event: events.Key) -> None:
-        """A digit marks a line, unless one is typing."""
+        """A digit highlights a line, unless the user is typing."""
         if event.key in DIGITS and not isinstance(self.focused, Input):
             event.stop()
             if int(event.key) <= len(self._lines()):
@@ -191,7 +191,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             self._choose(event.widget.number)
 
     def action_back(self) -> None:
-        """From the fields to the lines, from there to the workspace."""
+        """Go back from the fields to the list, and from there to the workspace."""
         endpoint = self.query_one(".endpoint")
         if endpoint.has_class("-asked"):
             endpoint.remove_class("-asked")
@@ -225,7 +225,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             self.dismiss(ChosenModel(name))
 
     def on_input_submitted(self) -> None:
-        """All fields are needed; Enter goes to the one that is empty."""
+        """All fields are required; Enter goes to the empty one."""
         url, model = (self.query_one(f"#{name}", Input) for name in ("url", "model"))
         for field in (url, model):
             if not field.value.strip() and field.display:

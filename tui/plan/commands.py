@@ -1,4 +1,4 @@
-"""The agent's plan: shown or hidden, edited before the user approves it, made again."""
+"""Commands for the agent's plan: show or hide it, edit it before approval, ask for a new one."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 class PlanScreen(ModalScreen[str | None]):
-    """The plan, to be edited before it is carried out: a task a line; what is indented below one are its notes.
+    """An editor for the plan before it is approved: one task a line, with its notes indented below.
 
-    Answers with its text, None where the user left.
+    The result is its text, or None if the user cancels.
     """
 
     DEFAULT_CSS = """
@@ -52,22 +52,22 @@ class PlanScreen(ModalScreen[str | None]):
             yield TextArea(self._text, show_line_numbers=False)
 
     def on_mount(self) -> None:
-        """An idle screen paints nothing."""
+        """An idle screen draws nothing."""
         area = self.query_one(TextArea)
         area.cursor_blink = False
         area.focus()
 
     def action_carry_out(self) -> None:
-        """Answer with the text."""
+        """Close with the text."""
         self.dismiss(self.query_one(TextArea).text)
 
     def action_leave(self) -> None:
-        """Answer with nothing."""
+        """Close without a result."""
         self.dismiss(None)
 
 
 async def edit_plan(app: Context, tab: ConversationTab) -> None:
-    """Let the user change the plan; then the agent carries out what they wrote."""
+    """Let the user edit the plan; then the agent carries it out."""
     before, raw_tasks = tab.plan.tasks, list(tab.plan.raw_tasks)
     text = await app.push_screen_wait(PlanScreen(plan_text(before)))
     if text is not None and (tasks := tasks_of(text, before, raw_tasks)):
@@ -75,7 +75,7 @@ async def edit_plan(app: Context, tab: ConversationTab) -> None:
 
 
 LOOK_BACK = 5_000
-"""Events before the loaded ones in which a plan is looked for: an older one says little about what is being done."""
+"""How many events before the loaded ones are searched for a plan: an older one is outdated."""
 PAGE = 500
 
 
@@ -92,13 +92,13 @@ def toggle_plan(app: Context) -> None:
 
 
 def look_for_plan(app: Context, tab: Tab) -> None:
-    """Look for the plan of a tab that shows one and knows none that counts."""
+    """Look for the plan if the tab shows plans and has none."""
     if tab.plan.shown and not tab.plan.is_known:
         app.attempt(_look_for_plan(app, tab))
 
 
 async def _look_for_plan(app: Context, tab: Tab) -> None:
-    """Look for a plan before the events that are loaded; the newest one that is found is shown."""
+    """Search the events before the loaded ones for a plan, and show the newest one."""
     before, looked = tab.oldest, 0
     while before and looked < LOOK_BACK and not tab.plan.is_known:
         page = await tab.log.page(before=before, limit=PAGE)

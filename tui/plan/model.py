@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from core.events import Envelope
 
 MAX_TASKS = 200
-"""A longer plan is cut, and says so: users do not read it, and every change would cost more."""
+"""A longer plan is truncated with a note: users do not read it, and every change would cost more."""
 MAX_KEPT = 500
 """Plans that are kept in case later ones are undone; equal tasks are shared."""
 TITLE_CELLS = 200
@@ -37,7 +37,7 @@ class Task:
     """One of STATES; an unknown one counts as todo."""
     notes: str = ""
     since: datetime | None = None
-    """Since when it has this state."""
+    """The time since which it has this state."""
     began: datetime | None = None
     """When it was begun; None if the log does not say."""
 
@@ -63,7 +63,7 @@ class PlanModel(PaneModel):
         self.shown = False
         """Whether the user wants to see it; each conversation has its own answer."""
         self._plans: list[_Plan] = []
-        """The latest ones in order, those that were undone among them."""
+        """The latest plans in order, including undone ones."""
         self._undone = _Undone()
         self._plan = _NONE
 
@@ -74,7 +74,7 @@ class PlanModel(PaneModel):
 
     @property
     def raw_tasks(self) -> list[dict[str, Any]]:
-        """The tasks as they are stored. Foreign."""
+        """The tasks as stored. Untrusted."""
         return [dict(task) for task in self._plan.raw_tasks]
 
     @property
@@ -204,7 +204,7 @@ def plan_text(tasks: Sequence[Task]) -> str:
 
 
 def tasks_of(text: str, tasks: Sequence[Task], raw_tasks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The tasks in such a text, as they are stored. A task whose title has not changed keeps its state."""
+    """The tasks of an edited plan text, as they are stored. A task with an unchanged title keeps its state."""
     before = {task.title: raw for task, raw in zip(tasks, raw_tasks, strict=False)}
     found: list[dict[str, Any]] = []
     for line in text.split("\n"):

@@ -37,22 +37,22 @@ KEYS = _("Enter changes · ← → choices · Del default · / narrows down · T
 EDITING = _("Enter saves, Esc cancels.")
 NAME_CELLS = 26
 GROUPS_FROM = 78
-"""Columns from which the groups have a place of their own."""
+"""From this many columns on the groups are shown beside the fields."""
 TOP = _("general")
-"""What the fields outside of every section are called."""
+"""The name of the group for fields outside of sections."""
 
 
 class Operations(NamedTuple):
-    """How settings are changed. The first two answer with all of them as they are then, and raise HandloomError."""
+    """Functions that change settings. The first two return all settings, and raise HandloomError."""
 
     change: Callable[[str, str | bool], Awaitable[Listed]]
     reset: Callable[[str], Awaitable[Listed]]
     check: Callable[[str, str], str]
-    """What is wrong with a value, for the user; empty if nothing is."""
+    """The problem of a value as text for the user; empty if it is valid."""
 
 
 class SettingsScreen(ModalScreen[str]):
-    """See and change every setting. Answers with `keys` where the user wants to change keys."""
+    """Shows and changes every setting. The result is `keys` if the user wants to change keys."""
 
     DEFAULT_CSS = """
     SettingsScreen {
@@ -104,13 +104,13 @@ class SettingsScreen(ModalScreen[str]):
         ways: Operations,
         at: str = "",
     ) -> None:
-        """`sections` say what each is about; `at` is the field to begin with."""
+        """`sections` are their descriptions; `at` is the field to start with."""
         super().__init__()
         self._settings, self._sections = list(settings), sections
         self._ways = ways
         self._at = at
         self._told_of: Setting | None = None
-        """The field that the message is about; it goes when another one is looked at."""
+        """The field of the message, which disappears when another field is highlighted."""
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -125,12 +125,12 @@ class SettingsScreen(ModalScreen[str]):
             yield Static(id="settings-message")
 
     def on_mount(self) -> None:
-        """The groups stand; the fields come with the width."""
+        """Add the groups; the fields are added when the width is known."""
         groups = [Option(Content(name or TOP), id=f"group-{name}") for name in self._sections]
         self.query_one("#settings-groups", OptionList).add_options(groups)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Lines are made for a width; on low screens only what is needed stays."""
+        """Format the lines for the width; low screens hide optional parts."""
         self.set_class(event.size.width < GROUPS_FROM, "-narrow")
         self.set_class(event.size.height < 20, "-low")
         self.set_class(event.size.height < 10, "-tiny")
@@ -183,7 +183,7 @@ class SettingsScreen(ModalScreen[str]):
         )
 
     def _describe(self) -> None:
-        """Say of the highlighted field what it is for, what it may be and when a change counts."""
+        """Describe the highlighted field: its meaning, its allowed values, and when a change takes effect."""
         setting = self._setting
         about = self.query_one("#settings-about", Static)
         if setting is None:
@@ -210,7 +210,7 @@ class SettingsScreen(ModalScreen[str]):
         message.update(Content(sanitize(text)))
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Keys that open a field answer at once, so that quick hands type into it; in a text they are text."""
+        """Keys that open a field act immediately, so that fast typing goes into it; in a text field they are text."""
         if action == "find":
             return not isinstance(self.focused, Input)
         if action == "edit":
@@ -220,7 +220,7 @@ class SettingsScreen(ModalScreen[str]):
     # -- what the user does --------------------------------------------------------------------------------------------
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """A group goes to its fields; a field is described."""
+        """Go to the fields of a highlighted group, or describe a highlighted field."""
         if event.option_list.id == "settings-groups":
             self._go_to_group(str(event.option.id).removeprefix("group-"))
         else:
@@ -244,7 +244,7 @@ class SettingsScreen(ModalScreen[str]):
             self.action_edit()
 
     def action_edit(self) -> None:
-        """Open what the field is changed by."""
+        """Open the control that changes the field."""
         setting = self._setting
         if setting is not None and setting.section == "keys":
             self.dismiss("keys")
@@ -272,7 +272,7 @@ class SettingsScreen(ModalScreen[str]):
         return bool(why)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Narrow down, or check what is typed."""
+        """Filter the fields, or check the typed value."""
         if event.input.id == "settings-find":
             self._list()
             return
@@ -282,7 +282,7 @@ class SettingsScreen(ModalScreen[str]):
             self._show_message(wrong or EDITING, wrong=bool(wrong))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Write what was typed; from the search, go to what was found."""
+        """Save the typed value; in the search, go to the first match."""
         setting = self._setting
         if event.input.id == "settings-find":
             self.set_focus(self._fields)
@@ -302,7 +302,7 @@ class SettingsScreen(ModalScreen[str]):
             self._write(setting, not setting.value)
 
     def action_reset(self) -> None:
-        """Take a field out of the file."""
+        """Remove a field from the file."""
         setting = self._setting
         if setting is not None and self._fields.has_focus and not self._refuse(setting):
             self._write(setting, None)
@@ -332,7 +332,7 @@ class SettingsScreen(ModalScreen[str]):
         self.set_focus(self._fields)
 
     def action_find(self) -> None:
-        """Narrow the fields down by typing."""
+        """Filter the fields by typing."""
         self.set_focus(self.query_one("#settings-find"))
 
     def action_move(self, how: str) -> None:
@@ -341,14 +341,14 @@ class SettingsScreen(ModalScreen[str]):
             getattr(self.focused, f"action_{how}")()
 
     def action_move_from_text(self, how: str) -> None:
-        """Up and down move in the lists, and leave the search for the fields."""
+        """Move up or down in the lists, and from the search to the fields."""
         if self.focused is self.query_one("#settings-find"):
             self.set_focus(self._fields)
         elif isinstance(self.focused, Clickable):
             getattr(self.focused, f"action_{how}")()
 
     def action_back(self) -> None:
-        """Leave what is being changed, then the search, then the settings."""
+        """Close the control, then the search, then the settings."""
         find = self.query_one("#settings-find", Input)
         if self.query_one("#settings-value").has_class("-edited"):
             self._stop_editing()
@@ -361,7 +361,7 @@ class SettingsScreen(ModalScreen[str]):
 
 
 def _shown(setting: Setting) -> str:
-    """The value with the look of its control."""
+    """The value, formatted like its control."""
     text = sanitize_line(setting.text, 200)
     if setting.kind == "yes or no":
         return f"● {_('yes')}" if setting.value else f"○ {_('no')}"
@@ -381,7 +381,7 @@ def _default(setting: Setting) -> str:
 
 
 def _fixed(setting: Setting) -> str:
-    """Why a field cannot be changed here, in the language of the screen; empty where it can."""
+    """Why a field cannot be changed here, in the language of the screen; empty if it can."""
     words, name = setting.fixed_by
     return _(words).format(name=name)
 

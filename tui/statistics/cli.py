@@ -1,6 +1,6 @@
-"""`handloom show`: what a conversation took, or all of them together, as aligned text or as one JSON object.
+"""`handloom show`: the statistics of one conversation or all, as aligned text or one JSON object.
 
-What can be counted is counted by `core.statistics`; this room only says it. A log is read page by page, so that the
+`core.statistics` counts; this module formats. A log is read page by page, so that the
 longest one fits into memory. A figure that is not known is a dash or the word unknown, never 0. Text from outside is
 made one clean line before it is laid out.
 """
@@ -37,12 +37,12 @@ Rows = Sequence[Sequence[str]]
 
 
 async def report(store: EventStore, conversation_id: str) -> str:
-    """What one conversation took, for people. Raises UsageError where there is no such conversation."""
+    """The statistics of one conversation as text. Raises UsageError for an unknown conversation."""
     return await _show_one(store, conversation_id, as_json=False)
 
 
 async def show(options: argparse.Namespace) -> int:
-    """`handloom show [ID]`. Raises UsageError where there is no such conversation."""
+    """Run `handloom show [ID]`. Raises UsageError for an unknown conversation."""
     async with EventStore(home_folder(os.environ)) as store:
         if options.id is None:
             say(await _show_all(store, options.json))
@@ -155,7 +155,7 @@ def _delegates(info: ConversationInfo, descendants: Sequence[ConversationInfo]) 
 
 
 def _tree(root: str, descendants: Sequence[ConversationInfo]) -> Iterator[tuple[int, ConversationInfo]]:
-    """Those below `root` with their depth (1 and more), each before its own; every one once."""
+    """The delegates below `root` with their depth (from 1), parents first, each once."""
     children: dict[str, list[ConversationInfo]] = {}
     for info in descendants:
         children.setdefault(info.parent, []).append(info)
@@ -204,7 +204,7 @@ def _known_cost(spent: Spent) -> float | None:
     return None if spent.calls and spent.calls == spent.unpriced else spent.cost
 
 
-# -- words and figures -----------------------------------------------------------------------------------------------
+# -- formatting --------------------------------------------------------------------------------------------------------
 
 
 def _table(rows: Rows | Iterator[Sequence[str]]) -> Iterator[str]:
@@ -220,7 +220,7 @@ def _table(rows: Rows | Iterator[Sequence[str]]) -> Iterator[str]:
 
 
 def _cost(cost: float | None, unpriced: int) -> str:
-    """US dollars for people; calls of unknown price are said beside it."""
+    """US dollars as text, with the number of calls of unknown price."""
     known = "" if cost is None else f"${cost:.4f}" if cost < 1 else f"${cost:,.2f}"
     if not unpriced:
         return known

@@ -1,4 +1,4 @@
-"""Checkpoints of a workspace: what was there is there again, byte for byte, and nothing else is lost by it."""
+"""Checkpoints of a workspace: files are restored byte for byte, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def place(tmp_path: Path) -> Place:
 
 
 def tree(folder: Path) -> dict[str, tuple[str, bytes]]:
-    """Every file and link of a folder, but for those of git: what it is, and what is in it."""
+    """Every file and link of a folder except those of git, with type and content."""
     found = {}
     for above, folders, names in os.walk(folder):
         if ".git" in folders:
@@ -98,7 +98,7 @@ Step = Callable[[Path, random.Random], None]
 
 
 def _free(folder: Path, chance: random.Random) -> Path:
-    """A path of up to three parts, whatever was there before being gone."""
+    """A path of up to three parts; whatever exists there is removed."""
     path = folder
     for name in chance.choices(NAMES, k=chance.randint(1, 3)):
         if path.is_symlink() or path.is_file():
@@ -214,7 +214,7 @@ async def test_restore_preserves_file_permissions(place: Place) -> None:
     assert modes == {"program": 0o750, "private": 0o600}
 
 
-# -- what is in none ---------------------------------------------------------------------------------------------------
+# -- files in no checkpoint --------------------------------------------------------------------------------------------
 
 
 async def test_ignored_files_are_neither_saved_nor_removed(place: Place) -> None:
@@ -367,7 +367,7 @@ async def test_missing_git_is_reported(place: Place, monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize("id", ["", "--output=/tmp/x", "HEAD", "0" * 40])
-async def test_an_unknown_checkpoint_is_refused(place: Place, id: str) -> None:
+async def test_unknown_checkpoint_is_refused(place: Place, id: str) -> None:
     with pytest.raises(CheckpointError, match="There is no checkpoint"):
         await place.store().restore(id)
 
@@ -439,7 +439,7 @@ async def test_cancelled_checkpoint_leaves_the_store_unchanged(place: Place) -> 
     assert (await store.take("3")).files == 201
 
 
-# -- what is forgotten -------------------------------------------------------------------------------------------------
+# -- pruning and deleting ----------------------------------------------------------------------------------------------
 
 
 async def test_prune_deletes_the_oldest_and_keeps_the_newest(place: Place) -> None:

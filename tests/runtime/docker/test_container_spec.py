@@ -1,4 +1,4 @@
-"""How a container is asked for, without an engine."""
+"""The specification of a container, without an engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an engine is: what counts as elsewhere, and what is asked of ssh."""
+"""The location of an engine: what counts as remote, and the arguments for ssh."""
 
 from __future__ import annotations
 

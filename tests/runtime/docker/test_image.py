@@ -1,4 +1,4 @@
-"""What goes into the sandbox's image and what is said of its building, without an engine."""
+"""The content of the sandbox's image and the reports of its build, without an engine."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class TestTag:
         with costs_at_most(20):
             RECIPE.tag("sha256:1")
 
-    def test_the_user_is_never_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_user_is_never_root(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(os, "getuid", lambda: 0)
         monkeypatch.setattr(os, "getgid", lambda: 0)
         assert User.of_host() == User(1000, 1000)
@@ -218,7 +218,7 @@ class TestFailures:
 
 
 def reachable(files: Iterable[str]) -> set[str]:
-    """The files of ours that these import, at whatever depth and wherever the import stands."""
+    """The project files that these import, directly or not, wherever the import is."""
     found, open_ = set(files), [name for name in files if name.endswith(".py")]
     while open_:
         for name in imported(ast.parse((ROOT / open_.pop()).read_text("utf-8"))):
@@ -229,7 +229,7 @@ def reachable(files: Iterable[str]) -> set[str]:
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """The files of ours that are imported; not those for the type checker alone."""
+    """The imported project files, without imports for the type checker."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             continue

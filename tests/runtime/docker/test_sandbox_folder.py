@@ -1,4 +1,4 @@
-"""The host's way to a container's server: by the socket that the server made, whatever takes its place later."""
+"""The host's path to a container's server: the socket that the server created, whatever replaces it later."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_replacement_of_the_socket_is_not_used(folder: SandboxFolder, tmp_path: 
                 other.accept()
             folder.release()
             folder.lock()
-            with pytest.raises(OSError, match=r"was replaced"):  # for a later process of ours, too
+            with pytest.raises(OSError, match=r"was replaced"):  # for a later process too
                 folder.verified_socket()
 
 

@@ -45,7 +45,7 @@ def entry(name: str, content: bytes = b"", kind: bytes = tarfile.REGTYPE, linkna
 
 
 def archive_of(folder: Path, *entries: tuple[object, ...]) -> Path:
-    """An archive with these entries, whatever they are called."""
+    """An archive with entries of these names."""
     file = folder / "coming.tar"
     with file.open("wb") as opened, archive_to(opened) as archive:
         for name, content, kind, linkname in entries:
@@ -75,7 +75,7 @@ def files(workspace: Path) -> dict[str, str]:
     }
 
 
-class TestWhatChanged:
+class TestChanges:
     def test_files_are_written_made_and_removed(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         coming = archive_of(workspace.parent, entry("work/notes", b"more\n"), entry("work/a/b/new", b"new\n"))
@@ -100,7 +100,7 @@ class TestWhatChanged:
         assert (workspace / name).read_bytes() == b"x"
 
 
-class TestWhatTheUserChanged:
+class TestChangesOfTheUser:
     def test_conflicting_file_is_kept_and_the_other_version_added(self, workspace: Path) -> None:
         known = packed(workspace)[0]
         (workspace / "notes").write_text("changed by me\n")
@@ -154,7 +154,7 @@ class TestArchivesThatAreRefused:
         (workspace.parent / "coming.tar").unlink()
         assert files(workspace.parent) == before
 
-    def test_two_of_one_name(self, workspace: Path) -> None:
+    def test_duplicate_names_get_a_suffix(self, workspace: Path) -> None:
         with pytest.raises(ArchiveError, match="twice"):
             brought(workspace, entry("work/x", b"1"), entry("work/x", b"2"))
 

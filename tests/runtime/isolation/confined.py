@@ -17,12 +17,12 @@ from runtime.local.local_runtime import LocalRuntime
 from runtime.server_runtime import ServerRuntime
 
 SOMEBODY = 12345
-"""The ID of a user who need not exist."""
+"""An arbitrary user ID."""
 BUBBLEWRAP = Isolation("bubblewrap")
 
 
 def own(folder: Path) -> None:
-    """Give a folder and its content to a user who is not root."""
+    """Give a folder and its content to a user other than root."""
     if os.getuid() == 0:
         for path in (folder, *folder.rglob("*")):
             os.chown(path, SOMEBODY, SOMEBODY, follow_symlinks=False)
@@ -47,7 +47,7 @@ async def isolated(
     denials: Denials | None = None,
     **changes: object,
 ) -> AsyncIterator[LocalRuntime]:
-    """A started runtime in bubblewrap; `options` are the server's, `denials` those of rules."""
+    """A started runtime in bubblewrap, with options of the server and denials of rules."""
     wanted = replace(isolation, **changes)  # type: ignore[arg-type]
     runtime = await asyncio.to_thread(LocalRuntime, workspace, isolation=wanted, options=options)
     assert not runtime.why_open

@@ -22,7 +22,7 @@ from tests.runtime.probes import probes
 
 @dataclass(frozen=True)
 class Goals:
-    """What a hostile command would like to reach: the blanks of `probes`."""
+    """Targets of a hostile command: the placeholders of `probes`."""
 
     secret: Path
     outside: Path
@@ -68,7 +68,7 @@ async def goals(folder: Path) -> AsyncIterator[Goals]:
 
 
 def address_of_this_machine() -> str:
-    """An address of this machine that others would use; without a network, one of nobody."""
+    """An address of this machine that others could use; without a network, an unused one."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))
@@ -104,7 +104,7 @@ async def outcomes_of(runtime: ServerRuntime, machine: Goals, groups: tuple[str,
 
 
 def contents(workspace: Path) -> dict[str, tuple[str, ...]]:
-    """What is on the host under each name that programs outside would run or obey."""
+    """The content on the host of each name that outside programs would run or obey."""
     return {
         name: tuple(sorted(str(path) for path in (workspace / name, *(workspace / name).rglob("*"))))
         for name in NAMES

@@ -1,4 +1,4 @@
-"""A sandbox with walls: nothing gets out, the work inside goes on, and nothing is left on the host."""
+"""A sandbox with isolation: nothing escapes, ordinary work is possible, and nothing is left on the host."""
 
 from __future__ import annotations
 
@@ -243,7 +243,7 @@ async def test_hidden_folder_in_the_workspace_stays_hidden(workspace: Path) -> N
     assert sorted(path.name for path in home.iterdir()) == ["handloom.db"]
 
 
-async def test_a_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
+async def test_hostile_repository_runs_nothing_on_the_host(workspace: Path, tmp_path: Path) -> None:
     fired = tmp_path / "fired"
     with (workspace / ".git" / "config").open("a") as config:
         config.write(f'[core]\n\tfsmonitor = "touch {fired}; false"\n\tsshCommand = "touch {fired}"\n')
@@ -397,7 +397,7 @@ def test_normal_user_gets_the_same_isolation(monkeypatch: pytest.MonkeyPatch) ->
 
 
 async def test_server_socket_cannot_be_replaced_from_inside(workspace: Path, tmp_path: Path) -> None:
-    """A link in its place would lead our client elsewhere, with the key of the session and lent secrets."""
+    """A link in its place would send the session's key and secrets to another socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as elsewhere:
         elsewhere.bind(f"{folder}/s")
         elsewhere.listen()

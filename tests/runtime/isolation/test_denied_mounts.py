@@ -91,7 +91,7 @@ def denials_in(workspace: Path) -> Denials:
 
 
 def contents(folder: Path) -> dict[str, bytes | str]:
-    """Every file and link below a folder with what is in it, but for what git keeps."""
+    """Every file and link below a folder with its content, except for git's."""
     return {
         str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -205,7 +205,7 @@ async def test_changed_rules_are_enforced_at_the_next_start(workspace: Path) -> 
 
 
 class TestMounts:
-    """How mounts of rules are merged with those that protect the workspace."""
+    """Merging of the mounts for rules with those that protect the workspace."""
 
     def test_stricter_mount_wins_and_mounts_below_hidden_folders_are_dropped(self, tmp_path: Path) -> None:
         git = tmp_path / ".git"

@@ -1,4 +1,4 @@
-"""Settings of git: which are dangerous, which files they point at, and who commits."""
+"""Settings of git: dangerous ones, the files that they point at, and the committer's identity."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def set_up(workspace: Path, command: str) -> None:
 
 
 @pytest.mark.parametrize("command", POINTING)
-def test_it_is_found(workspace: Path, command: str) -> None:
+def test_executable_target_is_found(workspace: Path, command: str) -> None:
     set_up(workspace, command)
     read_only = [mount.path for mount in protecting_mounts(workspace, [".husky"]).mounts if mount.access == "read-only"]
     assert workspace / POINTING[command] in read_only
@@ -207,7 +207,7 @@ def test_unprotected_targets_are_counted(workspace: Path) -> None:
 
 
 @pytest.mark.bubblewrap
-async def test_it_cannot_be_changed_in_the_sandbox_and_git_on_the_host_runs_what_was_there(workspace: Path) -> None:
+async def test_executable_target_cannot_be_changed_in_the_sandbox(workspace: Path) -> None:
     settings = "; ".join(command for command in POINTING if "more.conf" not in command and "sshCommand" not in command)
     set_up(workspace, settings.replace("core.fsmonitor ./scripts/hook", "core.fsmonitor false"))
     async with isolated(workspace) as runtime:
@@ -281,7 +281,7 @@ def test_only_known_modules_run_git_on_the_host() -> None:
                 if words and isinstance(words[0], ast.Constant) and words[0].value == "git":
                     found.append(str(file.relative_to(ROOT)))
     assert sorted(found) == [
-        "runtime/checkpoints/shadow_git.py",  # with a repository and settings of our own
+        "runtime/checkpoints/shadow_git.py",  # with its own repository and settings
         "runtime/git_files.py",
         "runtime/isolation/git_config.py",
         "tui/doctor/checks.py",  # for its version

@@ -1,4 +1,4 @@
-"""Addresses of our own network in every spelling that clients and resolvers know, and names that are bound anew.
+"""Private addresses in every spelling that clients and resolvers know, and names that are resolved again.
 
 Everybody is allowed here, so that nothing but the look at the address itself can refuse.
 """
@@ -78,7 +78,7 @@ TRICKS = (
 
 @pytest.fixture
 async def secret(tmp_path: Path) -> object:
-    """A proxy that lets everybody through to any port, and a page of the host that nobody may see; with its port."""
+    """A proxy that allows every host and port, and a page of the host that must stay unreachable; yields its port."""
     async with page("secret") as port:
         rules = [f"*:{number}" for number in (80, 443, port)]
         async with proxy(tmp_path, *rules) as egress_process:
@@ -107,7 +107,7 @@ async def test_ambiguous_url_is_refused(secret: tuple[Path, int], url: str) -> N
 
 
 async def test_host_header_does_not_choose_the_destination(tmp_path: Path) -> None:
-    """The request's address decides, and is all that the server is told of: see RFC 9112, 3.2.2."""
+    """The address of the request decides, and only it is sent to the server: see RFC 9112, 3.2.2."""
     async with page("allowed") as port, page("secret") as other, proxy(tmp_path, f"127.0.0.1:{port}") as egress_process:
         asked = f"GET http://127.0.0.1:{port}/ HTTP/1.1\r\nHost: 127.0.0.1:{other}\r\nHost: x\r\n\r\n"
         assert f"allowed / for 127.0.0.1:{port}".encode() in await ask(egress_process, asked.encode())
@@ -116,7 +116,7 @@ async def test_host_header_does_not_choose_the_destination(tmp_path: Path) -> No
 
 
 class Rebinding:
-    """A resolver with a time to live of nothing: a public address at first, one of ours ever after."""
+    """A resolver with a time to live of zero: a public address first, a private one afterwards."""
 
     def __init__(self, *answers: str) -> None:
         self.answers: Iterator[str] = itertools.chain(answers, itertools.repeat(answers[-1]))
@@ -149,7 +149,7 @@ async def test_dns_rebinding_reaches_the_checked_address(
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 async def test_redirect_to_a_private_address_is_refused(tmp_path: Path, status: int) -> None:
-    """An answer that redirects is passed on as it is; who follows it asks again, for an address that is refused."""
+    """A redirect is passed on unchanged; a client that follows it makes another request, which is refused."""
     async with page("secret") as inwards:
         to = f"http://127.0.0.1:{inwards}/"
         async with (
@@ -165,7 +165,7 @@ async def test_redirect_to_a_private_address_is_refused(tmp_path: Path, status: 
 
 @pytest.mark.bubblewrap
 async def test_curl_in_a_sandbox_reaches_no_private_address(tmp_path: Path) -> None:
-    """curl spells and resolves in its own way; with everybody allowed, it gets to no address of ours."""
+    """curl has its own spellings and resolver; with every host allowed, it reaches no private address."""
     async with (
         page("secret") as port,
         isolated(repository(tmp_path / "workspace"), allowed_hosts=(f"*:{port}",)) as inside,

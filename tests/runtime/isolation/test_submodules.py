@@ -37,7 +37,7 @@ def submodule(workspace: Path, path: str) -> Path:
 
 
 def ran(workspace: Path) -> bool:
-    """Whether `git status` of the user runs what a submodule's settings name."""
+    """Whether the user's `git status` runs a command of a submodule's settings."""
     git(workspace, "status")
     return any(workspace.rglob("ran"))
 
@@ -54,13 +54,13 @@ def guard(workspace: Path) -> WorkspaceGuard:
     return guard
 
 
-def test_git_runs_the_settings_of_a_submodule_that_nobody_guards(workspace: Path) -> None:
+def test_git_runs_the_settings_of_an_unguarded_submodule(workspace: Path) -> None:
     git(submodule(workspace, "sub"), "config", "core.fsmonitor", RUNS)
     assert ran(workspace)
 
 
 @pytest.mark.parametrize("path", ["sub", "deep/er/sub", "ü x"])
-def test_a_hostile_submodule_is_moved_aside(workspace: Path, guard: WorkspaceGuard, path: str) -> None:
+def test_hostile_submodule_is_moved_aside(workspace: Path, guard: WorkspaceGuard, path: str) -> None:
     git(submodule(workspace, path), "config", "core.fsmonitor", RUNS)
     lines = guard.move_aside()
     assert len(lines) == 1
@@ -69,7 +69,7 @@ def test_a_hostile_submodule_is_moved_aside(workspace: Path, guard: WorkspaceGua
     assert not ran(workspace)
 
 
-def test_a_harmless_submodule_stays_until_its_settings_change(workspace: Path, guard: WorkspaceGuard) -> None:
+def test_harmless_submodule_stays_until_its_settings_change(workspace: Path, guard: WorkspaceGuard) -> None:
     sub = submodule(workspace, "sub")
     assert guard.move_aside() == []
     git(sub, "config", "core.fsmonitor", RUNS)  # the index of the workspace is the same
@@ -77,7 +77,7 @@ def test_a_harmless_submodule_stays_until_its_settings_change(workspace: Path, g
     assert not ran(workspace)
 
 
-def test_a_submodule_in_a_submodule_is_found(workspace: Path, guard: WorkspaceGuard) -> None:
+def test_nested_submodule_is_found(workspace: Path, guard: WorkspaceGuard) -> None:
     inner = submodule(submodule(workspace, "outer"), "inner")
     git(inner, "config", "core.fsmonitor", RUNS)
     assert [line.split(":")[0] for line in guard.move_aside()] == ["outer/inner/.git"]
@@ -85,14 +85,14 @@ def test_a_submodule_in_a_submodule_is_found(workspace: Path, guard: WorkspaceGu
 
 
 @pytest.mark.parametrize("arguments", [["--index-version", "4"], ["--split-index"]])
-def test_every_form_of_an_index_is_read(workspace: Path, guard: WorkspaceGuard, arguments: list[str]) -> None:
+def test_every_index_format_is_read(workspace: Path, guard: WorkspaceGuard, arguments: list[str]) -> None:
     git(submodule(workspace, "sub"), "config", "core.fsmonitor", RUNS)
     git(workspace, "update-index", *arguments)
     assert guard.move_aside() != []
     assert not ran(workspace)
 
 
-def test_a_submodule_whose_index_cannot_be_read_is_moved_aside(workspace: Path, guard: WorkspaceGuard) -> None:
+def test_submodule_with_an_unreadable_index_is_moved_aside(workspace: Path, guard: WorkspaceGuard) -> None:
     sub = submodule(workspace, "sub")
     submodule(sub, "inner")
     (sub / ".git" / "index").write_bytes(b"no index")
@@ -100,9 +100,7 @@ def test_a_submodule_whose_index_cannot_be_read_is_moved_aside(workspace: Path, 
 
 
 @pytest.mark.parametrize("target", ["../evil", "evil", "../.git/modules/../../evil"])
-def test_a_submodule_with_settings_elsewhere_is_moved_aside(
-    workspace: Path, guard: WorkspaceGuard, target: str
-) -> None:
+def test_submodule_with_settings_elsewhere_is_moved_aside(workspace: Path, guard: WorkspaceGuard, target: str) -> None:
     sub = submodule(workspace, "sub")
     evil = (sub / target).resolve()
     (sub / ".git").rename(evil)
@@ -112,7 +110,7 @@ def test_a_submodule_with_settings_elsewhere_is_moved_aside(
     assert not ran(workspace)
 
 
-def test_a_submodule_in_the_modules_of_the_workspace_stays(workspace: Path, guard: WorkspaceGuard) -> None:
+def test_submodule_in_the_modules_folder_of_the_workspace_stays(workspace: Path, guard: WorkspaceGuard) -> None:
     sub = submodule(workspace, "sub")
     (workspace / ".git" / "modules").mkdir()
     (sub / ".git").rename(workspace / ".git" / "modules" / "sub")
@@ -120,7 +118,7 @@ def test_a_submodule_in_the_modules_of_the_workspace_stays(workspace: Path, guar
     assert guard.move_aside() == []
 
 
-def test_what_existed_at_the_start_and_what_the_user_restored_stays(workspace: Path) -> None:
+def test_existing_and_restored_submodules_stay(workspace: Path) -> None:
     git(submodule(workspace, "old"), "config", "core.fsmonitor", RUNS)
     guard = WorkspaceGuard(workspace, (".envrc",))
     guard.audit()
@@ -132,7 +130,7 @@ def test_what_existed_at_the_start_and_what_the_user_restored_stays(workspace: P
     assert (workspace / "new" / ".git").is_dir()
 
 
-def test_submodules_among_many_files_are_found_in_repositories_of_both_object_formats(tmp_path: Path) -> None:
+def test_submodules_are_found_in_large_repositories_of_both_object_formats(tmp_path: Path) -> None:
     for format in ("sha1", "sha256"):
         workspace = tmp_path / format
         git(tmp_path, "init", "-q", f"--object-format={format}", str(workspace))
@@ -148,7 +146,7 @@ def test_submodules_among_many_files_are_found_in_repositories_of_both_object_fo
             assert set(gitlinks((workspace / ".git" / "index").read_bytes())) >= {"a", "files/sub", "zü"}
 
 
-def test_a_random_index_is_read_or_refused(workspace: Path, seed: int) -> None:
+def test_random_index_is_read_or_refused(workspace: Path, seed: int) -> None:
     submodule(workspace, "sub")
     index = (workspace / ".git" / "index").read_bytes()
     rng = random.Random(seed)
@@ -160,7 +158,7 @@ def test_a_random_index_is_read_or_refused(workspace: Path, seed: int) -> None:
             gitlinks(bytes(changed[: rng.randint(0, len(changed))]))
 
 
-def test_a_workspace_without_a_repository_has_no_submodules(tmp_path: Path) -> None:
+def test_workspace_without_a_repository_has_no_submodules(tmp_path: Path) -> None:
     guard = WorkspaceGuard(tmp_path, (".envrc",))
     guard.audit()
     assert guard.move_aside() == []

@@ -1,4 +1,4 @@
-"""What the user's programs would carry out is found at any depth, whatever form it takes, and nothing hostile hurts."""
+"""Files that the user's programs would execute are found at any depth and in any form, and hostile ones do no harm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What appears under a protected name is moved aside, whatever stands in the way."""
+"""Files that appear under a protected name are moved aside, whatever obstacles exist."""
 
 from __future__ import annotations
 

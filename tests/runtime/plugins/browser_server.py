@@ -22,13 +22,13 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Site:
-    """Answers each path with the HTML that stands in `pages`, or with what a function makes."""
+    """Answers each path with HTML of `pages`, or with the result of a function."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self._host = host
         self.pages: dict[str, str | Answer] = {}
         self.asked: list[str] = []
-        """The paths that were asked for."""
+        """The requested paths."""
         self._port = 0
 
     def url(self, path: str = "/") -> str:

@@ -1,4 +1,4 @@
-"""A JupyterPlugin for tests, its shell's folder under their control, and what came of its cells."""
+"""A JupyterPlugin for tests with a controllable shell folder, and the results of its cells."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Cells:
         return (await self.run(code, **fields)).content
 
     async def begins(self, code: str, **fields: Any) -> asyncio.Task[str]:
-        """A cell that is running: one that prints `begun` at first."""
+        """A running cell that has printed `begun`."""
         running = asyncio.create_task(self.says(f"print('begun', flush=True)\n{code}", **fields))
         await self.watcher.sees(b"begun\r\n")
         return running

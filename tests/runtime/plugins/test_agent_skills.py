@@ -1,4 +1,4 @@
-"""The skills: what they print, word for word as V0 does, and that a kernel has them and nothing else of ours."""
+"""The skills print exactly what V0's print, and a kernel has them and nothing else of Handloom."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ def file(tmp_path: Path) -> Path:
 
 
 class TestWindow:
-    def test_a_file_is_opened_at_its_beginning(self, file: Path, capsys: Printed) -> None:
+    def test_file_is_opened_at_its_beginning(self, file: Path, capsys: Printed) -> None:
         agentskills.open_file(str(file))
         assert capsys.readouterr().out == (
             f"[File: {file} (300 lines total)]\n(this is the beginning of the file)\n{numbered(1, 100)}"
             "(200 more lines below)\n[Use `scroll_down` to view the next 100 lines of the file!]\n"
         )
 
-    def test_a_file_is_opened_around_a_line(self, file: Path, capsys: Printed) -> None:
+    def test_file_is_opened_around_a_line(self, file: Path, capsys: Printed) -> None:
         agentskills.open_file(str(file), 150, 10)
         assert capsys.readouterr().out == (
             f"[File: {file} (300 lines total)]\n(144 more lines above)\n{numbered(145, 155)}"
             "(145 more lines below)\n[Use `scroll_down` to view the next 100 lines of the file!]\n"
         )
 
-    def test_the_window_moves_down_and_up_and_to_a_line(self, file: Path, capsys: Printed) -> None:
+    def test_window_scrolls_and_jumps_to_a_line(self, file: Path, capsys: Printed) -> None:
         agentskills.open_file(str(file))
         capsys.readouterr()
         header = f"[File: {file} (300 lines total)]\n"
@@ -75,7 +75,7 @@ class TestWindow:
             "ERROR: No file open. Use the open_file function first.\n"
         )
 
-    def test_an_empty_file_has_one_line(self, tmp_path: Path, capsys: Printed) -> None:
+    def test_empty_file_has_one_line(self, tmp_path: Path, capsys: Printed) -> None:
         (tmp_path / "empty").touch()
         agentskills.open_file(str(tmp_path / "empty"))
         assert capsys.readouterr().out == (
@@ -85,9 +85,7 @@ class TestWindow:
 
 
 class TestSearch:
-    def test_a_folder_is_searched_and_pipes_and_hidden_files_are_left_out(
-        self, tmp_path: Path, capsys: Printed
-    ) -> None:
+    def test_folder_search_skips_pipes_and_hidden_files(self, tmp_path: Path, capsys: Printed) -> None:
         (tmp_path / "a.py").write_text("x = 1\n  needle = 2\n")
         (tmp_path / ".hidden").write_text("needle")
         (tmp_path / "binary").write_bytes(b"\xff\x00needle")
@@ -111,7 +109,7 @@ class TestSearch:
             f'More than 101 files matched for "needle" in {tmp_path}. Please narrow your search.\n'
         )
 
-    def test_a_file_is_searched(self, file: Path, capsys: Printed) -> None:
+    def test_file_is_searched(self, file: Path, capsys: Printed) -> None:
         agentskills.search_file("line 30", str(file))
         agentskills.search_file("nothing", str(file))
         agentskills.search_file("x", "/no/such")
@@ -121,7 +119,7 @@ class TestSearch:
             "ERROR: File /no/such not found.\n"
         )
 
-    def test_a_file_is_found_by_its_name(self, file: Path, capsys: Printed) -> None:
+    def test_file_is_found_by_its_name(self, file: Path, capsys: Printed) -> None:
         agentskills.find_file("long", str(file.parent))
         agentskills.find_file("nothing", str(file.parent))
         assert capsys.readouterr().out == (
@@ -170,7 +168,7 @@ class TestReaders:
             "ERROR: LaTex files cannot be read here: pylatexenc is missing. Install it: pip install pylatexenc\n"
         )
 
-    def test_without_its_library_a_picture_is_not_described(
+    def test_picture_is_not_described_without_its_library(
         self, file: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "openai", None)
@@ -220,7 +218,7 @@ class TestRepository:
         )
         assert "No results for the test entity: `tests/test_it.py`. Please do not include any test entities." in said
 
-    def test_the_contents_of_an_entity_are_shown_with_line_numbers(self) -> None:
+    def test_entity_is_shown_with_line_numbers(self) -> None:
         assert agentskills.get_entity_contents(["src/shapes.py:squared", "nothing"]) == (
             "##Searching for entity `src/shapes.py:squared`...\n### Search Result:\n"
             "Found function `src/shapes.py:squared`.\n"
@@ -231,7 +229,7 @@ class TestRepository:
             'Hint: Valid entity name should be formatted as "file_path:QualifiedName" or just "file_path".'
         )
 
-    def test_code_is_found_by_name_by_words_and_by_line(self) -> None:
+    def test_code_is_found_by_name_words_and_line(self) -> None:
         named = agentskills.search_code_snippets(["Square"])
         assert "Found class `src/shapes.py:Square`.\nSource: Match found for entity name `Square`.\n```\n6 |" in named
         by_words = agentskills.search_code_snippets(["return x * x somewhere"])
@@ -292,7 +290,7 @@ def test_media_skills_exist_if_the_key_is_set() -> None:
     assert {"parse_audio", "parse_video", "parse_image"} <= set(names.stdout.split())
 
 
-def test_the_skills_need_the_kernel_of_the_jupyter_plugin(tmp_path: Path) -> None:
+def test_skills_need_the_kernel_of_the_jupyter_plugin(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match="needs the plugin 'jupyter'"):
         plugin.AgentSkillsPlugin(place(tmp_path))
 

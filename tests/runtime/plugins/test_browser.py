@@ -1,4 +1,4 @@
-"""What an agent does with the browser, and what it reads, on real pages in a real Chromium."""
+"""An agent's browser actions and observations, on real pages in a real Chromium."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class TestReading:
         assert seen.dom_object
         assert seen.extra_element_properties
 
-    async def test_an_address_without_a_scheme_is_completed(self, browser: Browser, site: Site) -> None:
+    async def test_address_without_a_scheme_is_completed(self, browser: Browser, site: Site) -> None:
         site.pages["/x"] = "<h1>here</h1>"
         assert "# here" in (await browser.browse(site.url("/x").removeprefix("http://"))).content
 

@@ -1,4 +1,4 @@
-"""The text of a step as calls, the names of downloads, and what the agent reads: all of it pure."""
+"""Parsing of browser calls, names of downloads, and the observation text: pure functions."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def killed(browser: Browser, mark: str) -> int:
     """End the browser's processes with this in their command lines, and return how many."""
     count = 0
     for pid in processes(browser):
-        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended already
             if mark in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace"):
                 os.kill(pid, signal.SIGKILL)
                 count += 1

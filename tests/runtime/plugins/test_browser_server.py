@@ -1,4 +1,4 @@
-"""The browser through a server: with walls, watched live, under pages that are too large, and in the list of jobs."""
+"""The browser through a server: isolated, watched live, with too large pages, and absent from the list of jobs."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from tests.runtime.conftest import Watcher, place
 
 CLICK_TEST = "browsergym/miniwob.click-test"
 CLICKS = 3
-"""An agent looks at what it is worth, and tries again."""
+"""An agent evaluates itself and tries again."""
 
 
 class Agent:
@@ -124,7 +124,7 @@ async def test_missing_python_is_reported_with_advice(tmp_path: Path, python: st
     assert f"set {plugin.PYTHON}=FOLDER/bin/python" in answer.content
 
 
-def test_the_environment_may_be_named_without_its_prefix() -> None:
+def test_environment_may_be_named_without_its_prefix() -> None:
     assert plugin.evaluation_command({}) == []
     environ = {plugin.ENVIRONMENT: "miniwob.click-test", plugin.PYTHON: sys.executable, plugin.SEED: "4"}
     command = plugin.evaluation_command(environ)

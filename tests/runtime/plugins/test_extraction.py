@@ -1,4 +1,4 @@
-"""What is read of a page beyond what BrowserGym reads too (tests/peers/test_browsergym.py)."""
+"""Page content beyond what BrowserGym also extracts (tests/peers/test_browsergym.py)."""
 
 from __future__ import annotations
 

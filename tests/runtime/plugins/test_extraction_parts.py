@@ -69,12 +69,12 @@ def test_tree_is_truncated_in_reading_order() -> None:
 @pytest.mark.parametrize(
     ("frame", "bids"), [("", ("12", "a", "aB")), ("a", ("a12", "aa", "aaC")), ("aB", ("aB0", "aBz"))]
 )
-def test_a_bid_belongs_to_its_frame(frame: str, bids: tuple[str, ...]) -> None:
+def test_bid_belongs_to_its_frame(frame: str, bids: tuple[str, ...]) -> None:
     assert [bid for bid in bids if not page_layout.belongs(bid, frame)] == []
 
 
 @pytest.mark.parametrize(("frame", "bids"), [("", ("a12", "", "1x", "A", "١")), ("a", ("12", "b1", "aB", "a", "a1a"))])
-def test_a_bid_does_not_belong_to_another_frame(frame: str, bids: tuple[str, ...]) -> None:
+def test_bid_does_not_belong_to_another_frame(frame: str, bids: tuple[str, ...]) -> None:
     assert [bid for bid in bids if page_layout.belongs(bid, frame)] == []
 
 

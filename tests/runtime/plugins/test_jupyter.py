@@ -1,4 +1,4 @@
-"""Cells in a real kernel: what the model reads, what is seen meanwhile, pictures, folders, and nothing lost."""
+"""Cells in a real kernel: the model's text, live output, pictures, folders, and complete output."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def kernel(tmp_path: Path) -> AsyncIterator[Cells]:
         yield made
 
 
-async def test_a_kernel_that_runs_gets_changed_variables_with_its_next_cell(kernel: Cells) -> None:
+async def test_running_kernel_gets_changed_variables_with_its_next_cell(kernel: Cells) -> None:
     assert await kernel.says("import os; print(os.environ.get('COLOUR'))") == "None"
     kernel.environment.change({"COLOUR": "it's\nblue"})
     assert await kernel.says("print(repr(os.environ['COLOUR']))") == repr("it's\nblue")

@@ -1,4 +1,4 @@
-"""What ends a cell or its kernel: time, an interrupt, death. Each is told once, and the next cell works."""
+"""The end of a cell or its kernel: timeout, interrupt, death. Each is reported once, and the next cell works."""
 
 from __future__ import annotations
 
@@ -298,7 +298,7 @@ def children() -> list[int]:
     listed = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
     found = []
     for pid in listed:
-        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended meanwhile
+        with suppress(FileNotFoundError, ProcessLookupError):  # one that has ended already
             if b"program.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
                 found.append(int(pid))
     return found

@@ -1,4 +1,4 @@
-"""Kernel and skills in the whole server, over the wire: with walls and without."""
+"""Kernel and skills in the whole server, with and without isolation."""
 
 from __future__ import annotations
 

@@ -120,7 +120,7 @@ class TestGate:
                 network_filter.close()
 
     async def asked(self, network_filter: NetworkFilter, *pieces: bytes) -> bytes:
-        """What the filter answers to a request, and to what follows in its tunnel."""
+        """The filter's answers to requests and to data in their tunnels."""
         port = int(network_filter.address.rpartition(":")[2])
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         async with asyncio.timeout(60):

@@ -1,4 +1,4 @@
-"""What a reader sees of a page, and what the user does there, on a real Chromium."""
+"""What a reader sees of a page, and what the user does on it, in a real Chromium."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins start in order, beside the server; their actions wait for them and are told what went wrong."""
+"""Plugins start in order, concurrently with the server; their actions wait for them and report failures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.runtime.conftest import Watcher, place
 
 
 class Recorded:
-    """A plugin that says what happens to it; it starts when it is told to."""
+    """A plugin that records its events and starts on request."""
 
     log: list[str]
     fails = False
@@ -74,7 +74,7 @@ def startup(folder: Path) -> PluginStartup:
     return PluginStartup([requirement(Kernel), requirement(Skills, "kernel")], place(folder))
 
 
-async def test_a_plugin_starts_after_what_it_needs_and_ends_before_it(
+async def test_plugin_starts_after_its_dependencies_and_ends_before_them(
     tmp_path: Path, log: list[str], watcher: Watcher
 ) -> None:
     plugins = startup(tmp_path)
@@ -90,7 +90,7 @@ async def test_a_plugin_starts_after_what_it_needs_and_ends_before_it(
     ]
 
 
-async def test_an_action_waits_for_its_plugin_and_says_so(tmp_path: Path, log: list[str], watcher: Watcher) -> None:
+async def test_action_waits_for_its_plugin_and_reports_it(tmp_path: Path, log: list[str], watcher: Watcher) -> None:
     plugins = startup(tmp_path)
     executor = ActionExecutor(plugins.tables)
     waiting = asyncio.create_task(executor.execute(IPythonRunCellAction(code="1"), 1, watcher.emit))
@@ -152,7 +152,7 @@ def test_circular_dependencies_are_refused() -> None:
         in_order(["a"], known)
 
 
-def test_an_unknown_plugin_is_named() -> None:
+def test_unknown_plugin_is_named() -> None:
     with pytest.raises(ValueError, match="no plugin is called 'nonsense'; known: "):
         required(["nonsense"])
 

@@ -1,7 +1,7 @@
-"""An editor where one is installed; where none is, it is said what is missing.
+"""An editor if one is installed; otherwise the missing program is reported.
 
-The editors themselves are too large for a test's machine. In their place stands a program that takes the options of
-theirs that matter, listens where it was told to, and says so as they do.
+The editors themselves are too large for tests. A small program replaces them, which accepts their important options,
+listens on the given address, and reports it like they do.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ async def test_token_request_starts_the_editor_again(made: VSCodePlugin, tmp_pat
     assert await status_of(second["url"] or "") == 200
 
 
-async def test_it_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> None:
+async def test_editor_ends_with_the_plugin(made: VSCodePlugin, tmp_path: Path) -> None:
     install(tmp_path, "openvscode-server", EDITOR)
     await made.start()
     process = made._process

@@ -52,20 +52,20 @@ def test_two_handlers_that_claim_one_action_are_refused() -> None:
         merge([TaskList().table, TaskList().table])
 
 
-async def test_a_thought_is_logged() -> None:
+async def test_thought_is_logged() -> None:
     assert await execute(AgentThinkAction(thought="hm")) == AgentThinkObservation(
         content="Your thought has been logged."
     )
 
 
-async def test_an_action_without_handler_says_so() -> None:
+async def test_action_without_a_handler_is_an_error() -> None:
     observation = await execute(IPythonRunCellAction(code="1"))
     assert isinstance(observation, ErrorObservation)
     assert observation.content.startswith("Action run_ipython is not supported in the current runtime.")
 
 
 @pytest.mark.parametrize("action", [BrowseURLAction(url="http://x"), BrowseInteractiveAction(browser_actions="noop()")])
-async def test_a_missing_browser_is_named_as_in_v0(action: Action) -> None:
+async def test_missing_browser_gives_v0s_message(action: Action) -> None:
     assert await execute(action) == ErrorObservation(content="Browser functionality is not supported or disabled.")
 
 
@@ -139,7 +139,7 @@ class TestPlan:
             content=shown, command="view", task_list=self.TASKS
         )
 
-    async def test_a_folder_that_cannot_be_written_is_named(self, tmp_path: Path) -> None:
+    async def test_unwritable_folder_is_named(self, tmp_path: Path) -> None:
         observation = await self.track(
             TaskList(tmp_path / "gone"), TaskTrackingAction(command="plan", task_list=self.TASKS)
         )

@@ -1,4 +1,4 @@
-"""The wire of actions that outlast their connection, as any client may use it: once, in order, and not for ever."""
+"""The protocol of actions that outlast their connection: carried out once, in order, and with a time limit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def caller(server: Server, http: aiohttp.ClientSession) -> Caller:
 
 
 async def lines(response: aiohttp.ClientResponse) -> list[dict[str, Any]]:
-    """What the lines of an answer say, without those that only say that the server is there."""
+    """The lines of an answer without keep-alive lines."""
     return [json.loads(line) for line in (await response.text()).splitlines() if line]
 
 

@@ -1,4 +1,4 @@
-"""The routes over a real socket: who is let in, what is answered, and what closing a request does."""
+"""The routes over a real socket: authentication, answers, and the effect of closing a request."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class TestRoutes:
         ],
         ids=["no JSON", "no action", "no JSON type", "too large"],
     )
-    async def test_a_bad_body_is_refused(
+    async def test_invalid_body_is_refused(
         self, server: Server, http: aiohttp.ClientSession, body: bytes, content_type: str, status: int
     ) -> None:
         headers = {KEY_HEADER: KEY, "Content-Type": content_type}

@@ -50,7 +50,7 @@ class TestEndOfTheShell:
     async def test_output_before_exit_is_kept(self, shell: Shell) -> None:
         assert (await shell.run("seq 1 1000; exit 3")).content.endswith("\n1000")
 
-    async def test_a_shell_killed_between_commands_is_replaced(self, shell: Shell) -> None:
+    async def test_shell_killed_between_commands_is_replaced(self, shell: Shell) -> None:
         old = shell.session.pid
         os.kill(old, 9)
         assert has_ended(old)

@@ -66,7 +66,7 @@ class TestOneCommand:
         assert observation.metadata.exit_code == 1
         assert observation.metadata.suffix == "\n[The command completed with exit code 1.]"
 
-    async def test_an_escape_in_a_command_does_not_reach_the_screen(self, shell: Shell) -> None:
+    async def test_escape_sequence_in_a_command_is_not_drawn(self, shell: Shell) -> None:
         await shell.run("true '\x1b[2J'")
         assert b"\x1b[2J" not in shell.watcher.shown
 
@@ -102,7 +102,7 @@ class TestState:
         assert observation.metadata.working_dir == "/usr"
         assert shell.session.cwd == "/usr"
 
-    async def test_a_folder_may_have_any_name(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_folder_may_have_any_name(self, shell: Shell, tmp_path: Path) -> None:
         name = 'a "b" \\n c\n###PS1END'
         (tmp_path / name).mkdir()
         observation = await shell.run("cd a*")
@@ -119,13 +119,13 @@ class TestState:
         await shell.run("PS1='mine> ' PROMPT_COMMAND='echo never'; PS2=more")
         assert (await shell.run("echo hi")).content == "hi"
 
-    async def test_a_command_may_redirect_the_shells_own_output(self, shell: Shell, tmp_path: Path) -> None:
+    async def test_command_may_redirect_the_shells_own_output(self, shell: Shell, tmp_path: Path) -> None:
         await shell.run(f"exec 2>{tmp_path}/log")
         assert (await shell.run(f"echo hi; ls {tmp_path}/none")).content == "hi"
         assert f"{tmp_path}/none" in (tmp_path / "log").read_text()
 
     @pytest.mark.parametrize("option", ["-u", "-e", "-f", "-o pipefail"])
-    async def test_a_command_may_set_options(self, shell: Shell, option: str) -> None:
+    async def test_command_may_set_options(self, shell: Shell, option: str) -> None:
         await shell.run(f"set {option}")
         assert (await shell.run("echo hi")).content == "hi"
 
@@ -144,13 +144,13 @@ class TestState:
         assert observation.content == f"[1] {observation.metadata.pid}"
         assert "sleep 100" in (await shell.run("jobs")).content
 
-    async def test_a_job_is_announced_once_and_with_its_own_number(self, shell: Shell) -> None:
+    async def test_job_is_announced_once_with_its_number(self, shell: Shell) -> None:
         await shell.run("sleep 99 &")
         assert (await shell.run("echo hi")).content == "hi"
         observation = await shell.run("set -u; sleep 98 | sleep 97 &")
         assert observation.content == f"[2] {observation.metadata.pid}"
 
-    async def test_what_a_job_prints_between_commands_is_shown(self, shell: Shell) -> None:
+    async def test_output_of_a_job_between_commands_is_shown(self, shell: Shell) -> None:
         await shell.run("mkfifo go; { read x <go; echo from the job; } &")
         await shell.run("echo >go; wait")
         await shell.run("true")
@@ -185,7 +185,7 @@ class TestAnyText:
         word = "x" * 100_000
         assert (await shell.run(f"w='{word}'; echo ${{#w}}")).content == "100000"
 
-    async def test_a_line_may_be_a_comment_or_end_in_a_backslash(self, shell: Shell) -> None:
+    async def test_line_may_be_a_comment_or_end_in_a_backslash(self, shell: Shell) -> None:
         assert (await shell.run("echo a # comment")).content == "a"
         assert (await shell.run("echo b \\")).content == "b"
 
@@ -215,7 +215,7 @@ class TestSpoofing:
 
 
 class TestMuchOutput:
-    async def test_every_byte_is_shown_and_the_model_reads_both_ends(self, shell: Shell) -> None:
+    async def test_all_output_is_shown_and_the_model_reads_both_ends(self, shell: Shell) -> None:
         observation = await shell.run("seq 1 100000")
         shown = shell.watcher.shown.partition(b"\r\n")[2]
         assert shown == b"".join(b"%d\r\n" % number for number in range(1, 100_001))
@@ -223,13 +223,13 @@ class TestMuchOutput:
         assert observation.content.endswith("\n100000")
         assert len(observation.content) == 30_000 + len(TRUNCATION_NOTICE)
 
-    async def test_a_hidden_action_is_not_cut(self, shell: Shell) -> None:
+    async def test_hidden_action_is_not_truncated(self, shell: Shell) -> None:
         observation = await shell.run("seq 1 20000", hidden=True)
         assert observation.content == "\n".join(map(str, range(1, 20_001)))
 
-    async def test_memory_stays_bounded(self, shell: Shell) -> None:
+    async def test_memory_is_limited(self, shell: Shell) -> None:
         async def forget(frame: Frame) -> None:
-            """Nobody keeps what is shown."""
+            """Discards live output."""
 
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         action = CmdRunAction(command="head -c 100000000 /dev/zero | tr '\\0' x; echo; echo end", timeout=60)
@@ -238,7 +238,7 @@ class TestMuchOutput:
         assert observation.content.endswith("\nend")
         assert grown_kib < 50 * 1024
 
-    async def test_a_slow_reader_slows_the_command_down(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_slow_reader_slows_the_command_down(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
         paused = asyncio.Event()
         pause = Terminal.pause
 
@@ -292,7 +292,7 @@ class TestTime:
         observation = await shell.run("for i in 1 2 3 4 5; do sleep 0.2; echo $i; done")
         assert observation.content == "1\n2\n3\n4\n5"
 
-    async def test_a_new_command_is_not_executed_while_one_runs(self, shell: Shell) -> None:
+    async def test_new_command_is_not_executed_while_one_runs(self, shell: Shell) -> None:
         await shell.run("echo a; read x; echo b; read y")
         observation = await shell.run("echo new")
         assert observation.metadata.suffix == (
@@ -325,13 +325,13 @@ class TestTime:
 
 
 class TestInput:
-    async def test_nothing_runs_to_retrieve_logs_from(self, shell: Shell) -> None:
+    async def test_retrieving_logs_needs_a_running_command(self, shell: Shell) -> None:
         observation = await shell.run("")
         assert observation == CmdOutputObservation(
             command="", content="ERROR: No previous running command to retrieve logs from."
         )
 
-    async def test_nothing_runs_to_interact_with(self, shell: Shell) -> None:
+    async def test_input_needs_a_running_command(self, shell: Shell) -> None:
         observation = await shell.run("y", is_input=True)
         assert observation.content == "ERROR: No previous running command to interact with."
 
@@ -371,7 +371,7 @@ class TestInput:
         assert observation.metadata.suffix == "\n[The command completed with exit code 0. CTRL+D was sent.]"
 
     async def says(self, shell: Shell, text: str, command: str, *, is_input: bool = False) -> bool:
-        """Give a command or input, and wait on until `text` was said; pytest ends a wait for nothing."""
+        """Send a command or input, and wait until `text` was printed; pytest's timeout ends a wait in vain."""
         said = (await shell.run(command, is_input=is_input)).content
         while text not in said:
             said += (await shell.run("")).content

@@ -143,7 +143,7 @@ async def read(path: Path, source: FileReadSource, view_range: list[int] | None 
 
 @pytest.mark.documents
 @pytest.mark.parametrize("kind", MAKERS)
-async def test_a_document_is_read_as_markdown(tmp_path: Path, kind: str) -> None:
+async def test_document_is_read_as_markdown(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"Document{kind.upper()}"
     make, text = MAKERS[kind]
     make(path)

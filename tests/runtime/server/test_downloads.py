@@ -1,4 +1,4 @@
-"""What is downloaded is whole, or the reason is said before anything is sent."""
+"""Downloads are complete, or the reason is reported before anything is sent."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def pieces(download: Download) -> Iterator[bytes]:
 
 @contextmanager
 def somebody() -> Iterator[None]:
-    """Who is not root, since root may read everything."""
+    """Skips for root, which can read everything."""
     is_root = os.geteuid() == 0
     if is_root:
         os.seteuid(SOMEBODY)

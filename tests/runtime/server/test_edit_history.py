@@ -1,4 +1,4 @@
-"""The way back of edits: ten steps of each file, kept over a restart, whole or not at all, within bounds."""
+"""The undo history of edits: ten steps for each file, kept over a restart, completely or not at all, within limits."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def befores(history: History, path: str) -> list[bytes]:
     return found
 
 
-def test_the_last_ten_steps_of_each_file_are_kept(make: Make) -> None:
+def test_last_ten_steps_of_each_file_are_kept(make: Make) -> None:
     history = make()
     for number in range(15):
         history.push("/a", b"a%d" % number, b"after")

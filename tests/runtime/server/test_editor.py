@@ -62,7 +62,7 @@ def test_invalid_range_is_refused(view_range: list[int], hint: str) -> None:
     assert str(refused.value) == f"Invalid `view_range` parameter: {view_range}. {hint}"
 
 
-def test_a_long_text_is_cut() -> None:
+def test_long_text_is_truncated() -> None:
     assert numbered("x" * 16_000, "f", 7) == f"{HEAD}     7\t{'x' * 16_000}\n"
     cut = numbered("x" * 16_001, "f")
     assert cut.startswith(f"{HEAD}     1\t{'x' * 16_000}<response clipped>")
@@ -148,12 +148,12 @@ def test_diff_can_be_applied_and_is_minimal(old: str, new: str) -> None:
         ("1\n2\n2\n3\n", "1\n2\n3\n", "@@ -1,4 +1,3 @@\n 1\n 2\n-2\n 3\n"),
     ],
 )
-def test_a_hunk_has_three_lines_around_it(old: str, new: str, hunk: str) -> None:
+def test_hunk_has_three_context_lines(old: str, new: str, hunk: str) -> None:
     assert unified_diff(old, new, "f") == f"--- f\n+++ f\n{hunk}"
 
 
 def listed(folder: Path, *roots: Path) -> tuple[list[str], str]:
-    """The paths, and what is said after them."""
+    """The listed paths, and the text after them."""
     beneath = Roots(roots or (folder,))
     with beneath.locate(str(folder)) as place:
         head, *lines = listing(beneath, place).split("\n")
@@ -195,7 +195,7 @@ def test_link_to_a_folder_is_followed_only_below_the_roots(tmp_path: Path) -> No
     assert listed(inside) == (shown, "")
 
 
-def test_a_long_list_is_cut_and_all_hidden_entries_are_counted(tmp_path: Path) -> None:
+def test_long_list_is_truncated_and_all_hidden_entries_counted(tmp_path: Path) -> None:
     for number in range(250):
         (tmp_path / f"{number:03}{'x' * 100}").touch()
     (tmp_path / ".hidden").touch()

@@ -1,4 +1,4 @@
-"""The variables of the agent's programs: what has changed since, and what is refused."""
+"""The variables of the agent's programs: changes since a revision, and refused ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from core.sandbox_types import MAX_VALUE_BYTES, MAX_VARIABLES
 from runtime.server.shell import Environment
 
 
-def test_changes_are_those_since_a_revision_with_the_values_now() -> None:
+def test_changes_since_a_revision_have_current_values() -> None:
     environment = Environment({"A": "1", "B": "2"})
     environment.change({"A": "1"})
     assert environment.revision == 0, "nothing has changed"
@@ -22,7 +22,7 @@ def test_changes_are_those_since_a_revision_with_the_values_now() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "1A", "A B", "A=B", "UID", "__handloom_nonce", "ä", "A" * 201])
-def test_a_name_that_no_variable_can_have_is_refused_and_nothing_is_changed(name: str) -> None:
+def test_invalid_variable_name_changes_nothing(name: str) -> None:
     environment = Environment({})
     with pytest.raises(ValueError, match="cannot be the name of a variable"):
         environment.change({"FINE": "1", name: "x"})
@@ -32,11 +32,11 @@ def test_a_name_that_no_variable_can_have_is_refused_and_nothing_is_changed(name
 @pytest.mark.parametrize(
     ("value", "why"), [("a\0b", "has a NUL"), ("x" * (MAX_VALUE_BYTES + 1), "has over 100,000 bytes")]
 )
-def test_a_value_that_no_program_can_get_is_refused(value: str, why: str) -> None:
+def test_value_that_no_program_can_get_is_refused(value: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         Environment({}).change({"A": value})
 
 
-def test_the_number_of_variables_is_bounded() -> None:
+def test_number_of_variables_is_limited() -> None:
     with pytest.raises(ValueError, match="at most"):
         Environment({}).change({f"A{number}": "" for number in range(MAX_VARIABLES + 1)})

@@ -43,7 +43,7 @@ def ascii_head(name: str) -> str:
 
 
 class Desk:
-    """Files and short words for what a test does with them."""
+    """Files, and helpers with short names."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -77,7 +77,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class TestRead:
-    async def test_a_relative_path_begins_in_the_shells_folder(self, desk: Desk, file: Path) -> None:
+    async def test_relative_path_starts_in_the_folder_of_the_shell(self, desk: Desk, file: Path) -> None:
         assert await desk.read("f.txt") == FileReadObservation(path=str(file), content=file.read_text())
 
     @pytest.mark.parametrize(
@@ -125,11 +125,11 @@ class TestRead:
 
 
 class TestWrite:
-    async def test_a_file_and_its_folders_are_made(self, desk: Desk) -> None:
+    async def test_file_and_missing_folders_are_created(self, desk: Desk) -> None:
         assert await desk.write("a/b/f", "text") == FileWriteObservation(path="a/b/f")
         assert (desk.folder / "a/b/f").read_text() == "text\n"
 
-    async def test_the_last_line_end_is_not_doubled(self, desk: Desk) -> None:
+    async def test_last_line_end_is_not_doubled(self, desk: Desk) -> None:
         await desk.write("f", "text\n")
         assert (desk.folder / "f").read_text() == "text\n"
 
@@ -184,19 +184,19 @@ class TestWrite:
         await desk.write("f", "мир\nПривет\n")
         assert (desk.folder / "f").read_bytes() == "мир\r\nПривет\r\n".encode("cp1251")
 
-    async def test_a_binary_file_can_be_written_over(self, desk: Desk) -> None:
+    async def test_binary_file_can_be_overwritten(self, desk: Desk) -> None:
         (desk.folder / "f").write_bytes(b"\0\1")
         await desk.write("f", "text")
         assert (desk.folder / "f").read_text() == "text\n"
 
-    async def test_a_folder_is_refused(self, desk: Desk) -> None:
+    async def test_folder_is_refused(self, desk: Desk) -> None:
         assert await desk.write(".", "x") == ErrorObservation(
             content=f"Path is a directory: {desk.folder}. You can only write to files"
         )
 
 
 class TestView:
-    async def test_a_file_has_numbered_lines(self, desk: Desk, file: Path) -> None:
+    async def test_file_has_numbered_lines(self, desk: Desk, file: Path) -> None:
         file.write_text("a\n\nc\n")
         observation = await desk.edit("view", file)
         assert observation == FileReadObservation(
@@ -205,19 +205,19 @@ class TestView:
             impl_source=FileReadSource.OH_ACI,
         )
 
-    async def test_a_range_of_a_folder_is_refused(self, desk: Desk) -> None:
+    async def test_range_of_a_folder_is_refused(self, desk: Desk) -> None:
         assert (await desk.view(desk.folder, [1, 2])).endswith(
             "The `view_range` parameter is not allowed when `path` points to a directory."
         )
 
-    async def test_the_path_has_to_be_absolute(self, desk: Desk, file: Path) -> None:
+    async def test_path_must_be_absolute(self, desk: Desk, file: Path) -> None:
         assert await desk.view("f.txt") == (
             "ERROR:\nInvalid `path` parameter: f.txt. "
             f"The path should be an absolute path, starting with `/`. Maybe you meant {file}?"
         )
         assert (await desk.view("none")).endswith("starting with `/`.")
 
-    async def test_the_path_has_to_exist(self, desk: Desk) -> None:
+    async def test_path_must_exist(self, desk: Desk) -> None:
         path = desk.folder / "none"
         assert await desk.view(path) == (
             f"ERROR:\nInvalid `path` parameter: {path}. The path {path} does not exist. Please provide a valid path."
@@ -320,7 +320,7 @@ class TestEdit:
         carried = (observation.old_content, observation.new_content)
         assert carried == ((f"{old}\n", f"{new}\n") if is_carried else (None, None))
 
-    async def test_an_edit_by_a_model_is_refused(self, desk: Desk, file: Path) -> None:
+    async def test_edit_by_a_model_is_refused(self, desk: Desk, file: Path) -> None:
         refused = await desk.edit("view", file, impl_source=FileEditSource.LLM_BASED_EDIT)
         assert refused == ErrorObservation(
             content="ERROR:\nEdits by a model are not supported. Use the editor's commands."
@@ -331,7 +331,7 @@ class TestEdit:
         assert file.read_text() == lines(1, *range(3, 13))
 
     @pytest.mark.parametrize(("line", "first", "last"), [(0, 1, 5), (4, 1, 9), (5, 2, 10), (12, 9, 13)])
-    async def test_an_insert_shows_four_lines_on_either_side(
+    async def test_insert_shows_four_lines_on_either_side(
         self, desk: Desk, file: Path, line: int, first: int, last: int
     ) -> None:
         after = [*(f"line {number}" for number in range(1, 13))]
@@ -341,7 +341,7 @@ class TestEdit:
         assert f"a snippet of the edited file:\n{shown}Review" in said
 
     @pytest.mark.parametrize(("line", "first", "last"), [(1, 1, 6), (5, 2, 10), (4, 1, 9), (12, 9, 12)])
-    async def test_a_replacement_shows_the_lines_around_it(
+    async def test_replacement_shows_the_lines_around_it(
         self, desk: Desk, file: Path, line: int, first: int, last: int
     ) -> None:
         after = [*(f"line {number}" for number in range(1, 13))]
@@ -359,7 +359,7 @@ class TestEdit:
             ("insert", {"insert_line": 1}, "Parameter `new_str` is required for command: insert."),
         ],
     )
-    async def test_a_missing_parameter_is_named(
+    async def test_missing_parameter_is_named(
         self, desk: Desk, file: Path, command: str, fields: dict[str, Any], text: str
     ) -> None:
         path = desk.folder / "new" if command == "create" else file
@@ -414,19 +414,19 @@ class TestEdit:
             "Cannot overwrite files using command `create`."
         )
 
-    async def test_a_folder_can_only_be_viewed(self, desk: Desk) -> None:
+    async def test_folder_can_only_be_viewed(self, desk: Desk) -> None:
         assert (await desk.edit("insert", desk.folder, insert_line=0, new_str="x")).content == (
             f"ERROR:\nInvalid `path` parameter: {desk.folder}. "
             f"The path {desk.folder} is a directory and only the `view` command can be used on directories."
         )
 
-    async def test_an_unknown_command_is_named(self, desk: Desk, file: Path) -> None:
+    async def test_unknown_command_is_named(self, desk: Desk, file: Path) -> None:
         assert (await desk.edit("delete", file)).content == (
             "ERROR:\nUnrecognized command delete. The allowed commands for the oh_editor tool are: "
             "view, create, str_replace, insert, undo_edit"
         )
 
-    async def test_a_binary_file_is_refused(self, desk: Desk, file: Path) -> None:
+    async def test_binary_file_is_refused(self, desk: Desk, file: Path) -> None:
         file.write_bytes(b"\0")
         assert (await desk.edit("insert", file, insert_line=0, new_str="x")).content == (
             f"ERROR:\nFile validation failed for {file}: "
@@ -448,7 +448,7 @@ class TestUndo:
         )
         assert file.read_text() == first
 
-    async def test_an_undo_that_changes_nothing_says_so(self, desk: Desk, file: Path) -> None:
+    async def test_undo_that_changes_nothing_says_so(self, desk: Desk, file: Path) -> None:
         first = file.read_text()
         await desk.edit("insert", file, insert_line=0, new_str="new")
         file.write_text(first)
@@ -511,7 +511,7 @@ class TestUndo:
 
 
 class TestRoots:
-    """What leads out of the root is refused, whatever the action, and nothing outside is touched."""
+    """Paths outside the root are refused for every action, and nothing outside is changed."""
 
     NAMES = ["../secret", "a/../../secret", "/etc/passwd", "link", "folder/secret", "/proc/self/environ", "/dev/zero"]
 

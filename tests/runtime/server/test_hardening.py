@@ -1,4 +1,4 @@
-"""What the server forbids itself and everything below it, as a container needs it that has no walls of ours around."""
+"""The server's own restrictions, which also apply to its children; needed in containers without bubblewrap."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestFilter:
             cell = "import threading; t = threading.Thread(target=print, args=(6 * 7,)); t.start(); t.join()"
             assert "42" in (await client.execute(IPythonRunCellAction(code=cell), 1, Watcher())).content
 
-    async def test_the_server_itself_is_filtered_in_every_thread(self, process: Process) -> None:
+    async def test_server_is_filtered_in_every_thread(self, process: Process) -> None:
         child = process.start("--filter-calls")
         process.ready()
         await process.run("true")

@@ -62,7 +62,7 @@ NAMES = (
     ),
     *("HEAD", ".git.", "con", "a:b", "x" * 255, "ü", "\N{DUCK}", "\udcff"),
 )
-"""Those of CVE-2026-33718 and its kind, and what terminals, shells and git read something into."""
+"""Names as in CVE-2026-33718, and those with a meaning for terminals, shells and git."""
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ async def test_any_name_may_start_a_path(server: Server, client: ActionExecution
 @pytest.mark.parametrize(
     "name", ["-rf", "$(touch pwned)", "'; touch pwned; '", "a\nb", "--bind", "\udcff", "%s {0}"], ids=ascii
 )
-async def test_a_workspace_may_have_any_name(tmp_path: Path, name: str) -> None:
+async def test_workspace_may_have_any_name(tmp_path: Path, name: str) -> None:
     workspace = repository(tmp_path / name)
     async with isolated(workspace) as runtime:
         assert (await run(runtime, "touch made && git status >/dev/null && echo done")).content == "done"

@@ -1,4 +1,4 @@
-"""A client is served by the server that it knows, in the version that it speaks, or is told and nothing is done."""
+"""A client is served only by the expected server in the same version; otherwise it gets an error and nothing runs."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ async def test_every_answer_identifies_its_server(server: Server, http: aiohttp.
 
 
 @pytest.mark.parametrize("version", ["0", str(PROTOCOL_VERSION + 1), "none", ""])
-async def test_a_request_in_another_version_is_refused(
+async def test_request_with_another_version_is_refused(
     server: Server, http: aiohttp.ClientSession, version: str
 ) -> None:
     headers = {KEY_HEADER: KEY, VERSION_HEADER: version}

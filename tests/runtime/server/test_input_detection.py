@@ -1,4 +1,4 @@
-"""A command that waits for the terminal is recognised, whatever it waits with; one that works is not."""
+"""A command that waits for terminal input is detected, however it waits; a working one is not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ EPOLL_PWAIT2 = (
     _CALLS + "e = select.epoll(); e.register(0, 1); room = ctypes.create_string_buffer(12)\n"
     "while True: libc.syscall(441, e.fileno(), room, 1, {}, None, 8)"
 )
-"""Calls that Python makes by itself nowhere, with their limit of time."""
+"""System calls that Python never makes on its own, with their time limits."""
 READERS = {
     "cat": "cat",
     "a pipe's first": "cat | sort",
@@ -185,9 +185,9 @@ async def test_program_that_reads_later_is_detected_later(shell: Shell) -> None:
     assert observation.metadata.suffix.endswith(prompt.WAITS)
 
 
-async def test_a_shell_that_has_not_read_the_command_yet_does_not_wait_for_input(shell: Shell) -> None:
+async def test_shell_that_has_not_read_the_command_does_not_wait_for_input(shell: Shell) -> None:
     await shell.run("true")
-    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a machine that stands still
+    os.kill(shell.session.pid, signal.SIGSTOP)  # as on a stalled machine
     try:
         observation = await shell.run("echo begun")
     finally:

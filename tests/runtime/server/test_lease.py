@@ -36,7 +36,7 @@ async def owner(url: str, name: str) -> AsyncIterator[ActionExecutionClient]:
 
 
 async def ask(client: ActionExecutionClient, method: str) -> int:
-    """Claim a server, or let go of it; the status of the answer."""
+    """Claim or release a server. Returns the status of the response."""
     async with client._request(method, "/owner") as response:
         return response.status
 

@@ -50,7 +50,7 @@ def test_kernels_table_is_parsed() -> None:
 
 
 @pytest.mark.alone  # compares the listeners of the whole machine
-async def test_a_local_sandbox_listens_on_a_socket_of_its_owner_alone(tmp_path: Path) -> None:
+async def test_local_sandbox_listens_on_a_private_socket(tmp_path: Path) -> None:
     before = of_the_machine()
     runtime = LocalRuntime(tmp_path)
     await runtime.start()
@@ -91,7 +91,7 @@ def test_port_is_reachable_only_by_loopback(process: Process) -> None:
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "192.0.2.1"])
-def test_an_address_that_others_could_reach_is_refused(process: Process, address: str) -> None:
+def test_address_that_others_could_reach_is_refused(process: Process, address: str) -> None:
     process.start("--host", address, where=("--port", "0"))
     assert process.child is not None
     _, said = process.child.communicate(timeout=10)

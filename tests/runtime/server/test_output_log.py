@@ -1,4 +1,4 @@
-"""What a shell prints reaches the model, the disk and who looks on, each in its own measure."""
+"""Shell output reaches the model, the disk and viewers, each with its own limit."""
 
 from __future__ import annotations
 

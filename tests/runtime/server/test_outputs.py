@@ -1,4 +1,4 @@
-"""What commands print is kept whole, within bounds, and can be read in parts."""
+"""The output of commands is stored completely up to a limit, and can be read in parts."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ async def refusing(
 
 
 async def asked(http: aiohttp.ClientSession, ownership: Lease, *questions: tuple[str, str, str]) -> list[int]:
-    """The statuses of requests: their method, their path and who asks."""
+    """The statuses of requests by method, path and owner."""
 
     async def answer(request: web.Request) -> web.Response:
         return web.Response()

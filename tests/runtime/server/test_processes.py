@@ -39,7 +39,7 @@ def numbers(child: subprocess.Popen[str]) -> list[int]:
 SESSIONS = "sleep 601 & setsid bash -c 'sleep 602 & echo $PPID $$ $!; wait' & echo $!>/dev/null; wait"
 
 
-class TestWho:
+class TestProcessTree:
     def test_descendants_sessions_and_groups_are_found(self) -> None:
         with bash(SESSIONS, start_new_session=True) as child:
             _, leader, inner = numbers(child)
@@ -104,7 +104,7 @@ class TestEnding:
             _, *pids = numbers(child)
             processes.kill_descendants(child.pid)
             assert all(has_ended(pid) for pid in pids)
-        processes.kill_all([999_999_999])  # nobody
+        processes.kill_all([999_999_999])  # an unused process
 
     def test_end_commands_returns_whether_there_were_any(self) -> None:
         with bash("sleep 601 & echo $!; exec sleep 600") as child:
@@ -190,7 +190,7 @@ class Jobs:
             return listed
 
     async def sees(self, command: str) -> dict[str, Any]:
-        """Ask until it is listed: what was started may still be on its way to its name."""
+        """Repeat until it is listed: a started program may not have its name yet."""
         while not (found := [job for job in await self.listed() if job["command"] == command]):
             pass
         return found[0]

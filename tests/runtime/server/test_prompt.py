@@ -1,4 +1,4 @@
-"""Where a command ends, however its bytes arrive."""
+"""The end of a command is detected however its bytes are split."""
 
 from __future__ import annotations
 

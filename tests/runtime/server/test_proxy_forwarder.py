@@ -1,4 +1,4 @@
-"""A port in the sandbox that leads to the proxy's socket, and a program that is told of it."""
+"""A port in the sandbox that forwards to the proxy's socket, and a program that gets its address."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.program import ROOT
 
 @pytest.fixture
 async def proxy(tmp_path: Path) -> AsyncIterator[Path]:
-    """The socket of one who says back what comes, in capitals."""
+    """A socket that answers with the same text in capitals."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while data := await reader.read(100):

@@ -1,4 +1,4 @@
-"""Who is kept out, over a real socket: browsers in every form of request, and strangers in any number."""
+"""Refused connections over a real socket: browsers with every kind of request, and any number of strangers."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class TestBrowsers:
                 assert response.status == 401
 
 
-def test_a_server_without_a_key_is_refused() -> None:
+def test_server_without_a_key_is_refused() -> None:
     with pytest.raises(ValueError, match="everybody could use it"):
         RequestGuard("")
 
@@ -110,7 +110,7 @@ class Noted:
 
 
 class Wire(asyncio.Transport):
-    """A connection, of which it is known who takes what comes."""
+    """A connection that records which protocol receives its data."""
 
     taker: object = None
 
@@ -165,7 +165,7 @@ async def test_header_is_inspected_until_half_a_key_or_the_limit(head: str, is_e
 class TestStrangers:
     @asynccontextmanager
     async def dripping(self, server: Server, number: int) -> AsyncIterator[list[asyncio.Task[None]]]:
-        """So many callers who send their header a byte at a time and begin again whenever they are let go of."""
+        """A number of clients that send their header byte by byte and reconnect when they are closed."""
 
         async def drip(first: asyncio.Event) -> None:
             while True:
@@ -261,7 +261,7 @@ class TestStrangers:
     async def test_request_without_the_key_does_not_extend_the_timeout(
         self, server: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A request that is refused buys no more time, nor does a body that goes on for ever."""
+        """Neither a refused request nor an endless body extends the timeout."""
         monkeypatch.setattr(guard_module, "HEADER_TIMEOUT_S", 0.2)
         for length in (0, 10**9):
             reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -42,7 +42,7 @@ def make(request: pytest.FixtureRequest) -> Callable[..., Roots]:
 
 
 def read(roots: Roots, path: Path | str) -> str:
-    """What stands in a file."""
+    """The content of a file."""
     with roots.locate(str(path)) as place:
         return text_file.read(place).text
 
@@ -84,7 +84,7 @@ def test_links_below_the_root_are_followed(base: Path, make: Callable[..., Roots
             assert real_path(roots, path) == str(root / "a/b/h")
 
 
-def test_a_path_may_have_as_many_links_as_for_the_kernel(base: Path, make: Callable[..., Roots]) -> None:
+def test_path_may_have_as_many_links_as_the_kernel_allows(base: Path, make: Callable[..., Roots]) -> None:
     path = base / "root/a/b/h"
     for number in range(MAX_LINKS):
         path = Path(link(base / f"root/l{number}", path.name if number else path))
@@ -134,7 +134,7 @@ def test_path_outside_of_the_roots_is_refused(base: Path, make: Callable[..., Ro
     assert sorted(item.name for item in base.iterdir()) == ["root", "root2", "secret"]
 
 
-def test_a_link_may_lead_from_one_root_into_another(base: Path, make: Callable[..., Roots]) -> None:
+def test_link_may_lead_from_one_root_into_another(base: Path, make: Callable[..., Roots]) -> None:
     (base / "root/a/l").symlink_to(base / "secret")
     (base / "other").mkdir()
     (base / "other/f").write_text("other")
@@ -271,7 +271,7 @@ def test_file_of_a_terabyte_is_refused_immediately(base: Path, make: Callable[..
     assert time.thread_time() - started_at < REFUSED_WITHIN_S
 
 
-def test_a_root_that_is_moved_away_stays_the_root(base: Path, make: Callable[..., Roots]) -> None:
+def test_moved_root_stays_the_root(base: Path, make: Callable[..., Roots]) -> None:
     roots = make(base / "root")
     (base / "root").rename(base / "moved")
     (base / "root").mkdir()
@@ -380,8 +380,8 @@ def outcome(roots: Roots, path: str) -> str:
         return f"{type(error).__name__} {error.filename}"
 
 
-def test_the_walk_and_the_kernel_agree_with_the_system(tmp_path: Path, seed: int) -> None:
-    """What is beneath is what `realpath` says, and both kinds say the same, error by error."""
+def test_walk_and_kernel_agree_with_realpath(tmp_path: Path, seed: int) -> None:
+    """`realpath` decides what is below the root, and both implementations agree, error by error."""
     chance = random.Random(seed)
     found = refused = 0
     for number in range(30):
@@ -405,7 +405,7 @@ def test_the_walk_and_the_kernel_agree_with_the_system(tmp_path: Path, seed: int
 
 @LINUX
 def test_openat2_is_used_if_available(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The walk alone would do; what is measured here is that it is not all there is."""
+    """The fallback alone would pass other tests; this one checks that openat2 is used."""
     top = os.open("/", os.O_RDONLY)
     try:
         os.close(openat2(top, "etc", os.O_RDONLY, RESOLVE_BENEATH))

@@ -1,4 +1,4 @@
-"""`python -m runtime.server` as a process: how it refuses to start, what it hides, and how it ends."""
+"""`python -m runtime.server` as a process: refusals to start, hidden data, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The key that admits callers: commands of the sandbox find it nowhere, whatever they may read."""
+"""The session key: commands of the sandbox cannot find it in anything that they can read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.runtime.isolation.confined import isolated, repository, run
 KEY = "5e55" * 16
 ENDS = KEY[:8], KEY[8:]
 PATTERN = r"'5e55\(5e55\)\{15\}'"
-"""Put together by who searches, so that the search itself is not found."""
+"""Composed by the search itself, so that the search does not find its own text."""
 
 SEARCH = f"""
 import glob, os, sys
@@ -49,7 +49,7 @@ LOOKS = (
 
 @pytest.fixture(autouse=True)
 def known_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The key that the launcher makes is one that the test knows."""
+    """The launcher uses a key that the test knows."""
     monkeypatch.setattr(secrets, "token_hex", lambda size: KEY)
 
 

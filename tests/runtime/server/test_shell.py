@@ -50,7 +50,7 @@ async def test_shell_exists_from_start_to_close(make: Make, tmp_path: Path) -> N
         await shell.start()
 
 
-async def test_a_command_has_begun_once_the_shell_has_read_it(make: Make) -> None:
+async def test_command_has_begun_once_the_shell_has_read_it(make: Make) -> None:
     shell = make()
     await shell.start()
     await shell.begin("exit_with() { return 5; }; exit_with", 1)

@@ -1,4 +1,4 @@
-"""What stays free, and that what was ended is told once; on a machine that has enough of everything."""
+"""The reserve of disk space, and that ended commands are reported once; on a machine with enough resources."""
 
 from __future__ import annotations
 

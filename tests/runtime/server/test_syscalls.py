@@ -41,7 +41,7 @@ print(json.dumps(told))
 
 @pytest.mark.mount
 def test_mountable_kernel_interfaces_are_recognised(tmp_path: Path) -> None:
-    """How many can be depends on the kernel, and on who runs this."""
+    """The number depends on the kernel and the user."""
     within = ["unshare", "--mount", "--pid", "--fork", *([] if os.geteuid() == 0 else ["--map-root-user"])]
     command = [*within, sys.executable, "-c", MOUNTING, str(tmp_path), *KINDS, *OTHERS]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)

@@ -1,4 +1,4 @@
-"""What is made in folders that everybody may write to: under names that nobody can foresee, for its owner alone."""
+"""Files in folders that everybody can write to have unpredictable names and are private."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.conftest import Watcher
 
 
 async def made_by_a_run(folder: Path, shared: Path) -> dict[str, int]:
-    """The names of what a sandbox makes in the folder for temporary files, with their modes."""
+    """The names of a sandbox's temporary files, with their modes."""
     runtime = LocalRuntime(folder)
     await runtime.start()
     try:
@@ -43,7 +43,7 @@ async def test_temporary_folders_are_private_with_random_names(tmp_path: Path, m
 
 
 def test_guessed_name_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Somebody has laid links and folders under the next names: none of them is followed, used or changed."""
+    """An attacker has created links and folders under the next names: none is followed, used or changed."""
     bait = tmp_path / "bait"
     bait.mkdir()
     places = tmp_path / "shared"

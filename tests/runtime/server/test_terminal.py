@@ -1,4 +1,4 @@
-"""A process on a pseudo-terminal: what it finds, what is typed to it, and what is left at its end."""
+"""A process on a pseudo-terminal: its environment, its input, and its end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.runtime.conftest import WITHIN_S, Shell, has_ended
 
 
 class Screen:
-    """A terminal and what was shown on it. A program says with `@` that it goes on to wait."""
+    """A terminal and its output. A program prints `@` when it continues to wait."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -203,14 +203,14 @@ class TestTyping:
     async def test_writer_is_removed_when_the_program_ends(self, screen: Screen) -> None:
         await screen.start("stty raw -echo; echo @; sleep 600")
         screen.terminal.send(b"z" * 500_000)
-        descriptor = screen.terminal._master  # the number is given to somebody else afterwards
+        descriptor = screen.terminal._master  # the number is reused afterwards
         await screen.terminal.aclose()
         assert screen.terminal.unsent_bytes > 0
         assert not asyncio.get_running_loop().remove_writer(descriptor)
 
 
 class TestReading:
-    async def test_a_pause_makes_the_program_wait(self, screen: Screen) -> None:
+    async def test_pause_makes_the_program_wait(self, screen: Screen) -> None:
         await screen.start("echo @; read x; head -c 1000000 /dev/zero | tr '\\0' y; touch done")
         screen.terminal.pause()
         screen.terminal.pause()

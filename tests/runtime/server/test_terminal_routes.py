@@ -114,7 +114,7 @@ class TestEnvironment:
         assert (await served.shell.run('echo "$COLOUR ${HOME-none}"')).content == "blue none"
 
     @pytest.mark.parametrize("body", [[], {}, {"variables": []}, {"variables": {"A": 1}}, {"variables": {"1A": "x"}}])
-    async def test_what_is_no_variable_is_refused(self, served: Served, body: Any) -> None:
+    async def test_invalid_variable_is_refused(self, served: Served, body: Any) -> None:
         status, said = await served.ask("POST", "/environment", json=body)
         assert status == 400
         assert b"variables" in said or b"'1A' cannot be the name" in said

@@ -1,4 +1,4 @@
-"""Text files: what is read is what stands there, to the same bytes again."""
+"""Text files: reading returns the content, which can be written back to the same bytes."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_character_missing_in_the_encoding_is_named() -> None:
         TextFile("織", "latin-1").encode()
 
 
-def test_a_file_of_more_than_10_mb_is_refused(tmp_path: Path) -> None:
+def test_file_of_more_than_10_mb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "big"
     with path.open("wb") as file:
         file.truncate(11 * 1024 * 1024 + 500_000)
@@ -92,7 +92,7 @@ def test_file_may_be_as_large_as_the_limit(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_growing_file_is_read_completely_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As a log does. What the system says of its size before is that of a moment ago."""
+    """A log grows like this. The size that the system reported before is outdated."""
     monkeypatch.setattr(text_file, "MAX_FILE_BYTES", 20)
     path = tmp_path / "log"
     path.touch()
@@ -134,7 +134,7 @@ def write(path: Path, data: bytes, umask: int = 0o022) -> None:
         replace(place, data, umask)
 
 
-def test_a_pipe_and_a_folder_are_not_written_to(tmp_path: Path) -> None:
+def test_pipe_and_folder_are_not_written_to(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(FileError, match="It is not a regular file"):
         write(tmp_path / "fifo", b"x")
@@ -144,7 +144,7 @@ def test_a_pipe_and_a_folder_are_not_written_to(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o600, 0o444, 0o2755])
-def test_a_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
+def test_file_keeps_its_mode(tmp_path: Path, mode: int) -> None:
     path = tmp_path / "f"
     path.write_text("old")
     path.chmod(mode)
@@ -163,7 +163,7 @@ def test_new_files_and_folders_have_the_users_umask(tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "a").stat().st_mode) == 0o750
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_link_stays_a_link(tmp_path: Path) -> None:
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
     write(tmp_path / "link", b"new")
@@ -178,7 +178,7 @@ def test_dangling_link_creates_its_target(tmp_path: Path) -> None:
     assert (tmp_path / "real").read_text() == "new"
 
 
-def test_a_hard_link_elsewhere_keeps_the_old_content(tmp_path: Path) -> None:
+def test_hard_link_elsewhere_keeps_the_old_content(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("secret")
     os.link(tmp_path / "secret", tmp_path / "here")
     write(tmp_path / "here", b"new")
@@ -186,7 +186,7 @@ def test_a_hard_link_elsewhere_keeps_the_old_content(tmp_path: Path) -> None:
     assert (tmp_path / "here").read_text() == "new"
 
 
-def test_a_write_that_fails_leaves_the_old_file_and_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_write_leaves_only_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "f"
     path.write_text("old")
 
@@ -260,7 +260,7 @@ class TestAttributes:
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or sys.platform != "linux", reason="only root gives files away")
-def test_a_file_keeps_its_owner(tmp_path: Path) -> None:
+def test_file_keeps_its_owner(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
     os.chown(path, 1234, 5678)

@@ -204,7 +204,7 @@ class TestDownloading:
         with await self.fetch(wire, tmp_path / "file") as archive:
             assert {name: archive.read(name) for name in archive.namelist()} == {"file": b"text"}
 
-    async def test_an_empty_folder_is_an_empty_archive(self, wire: Wire, tmp_path: Path) -> None:
+    async def test_empty_folder_is_an_empty_archive(self, wire: Wire, tmp_path: Path) -> None:
         with await self.fetch(wire, tmp_path) as archive:
             assert archive.namelist() == []
 

@@ -1,4 +1,4 @@
-"""What is uploaded arrives whole, beneath its destination, or leaves nothing behind."""
+"""Uploads are complete and below their destination, or leave nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def place(tmp_path: Path) -> Path:
 
 
 def tree(folder: Path) -> dict[str, bytes | None]:
-    """Everything below a folder with its content; None for what is no file."""
+    """Everything below a folder with its content; None for anything other than a file."""
     found = sorted(folder.rglob("*"))
     return {str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None for path in found}
 
@@ -54,7 +54,7 @@ def place_file(destination: Path, name: str, data: bytes) -> None:
 
 
 def refused(place: Path, archive: bytes) -> str:
-    """What is said of an archive that must leave everything as it was."""
+    """The error for an archive that must change nothing."""
     before = tree(place.parent)
     with pytest.raises(ArchiveError) as error:
         unpack(place, archive)
@@ -75,7 +75,7 @@ class TestFile:
         assert modes == [0o750, 0o750, 0o640]
 
     @pytest.mark.parametrize("destination", ["a/b/", "a/b/.", "a//b", "a/../a/b"])
-    def test_the_destination_may_be_written_in_any_form(self, place: Path, destination: str) -> None:
+    def test_destination_may_be_written_in_any_form(self, place: Path, destination: str) -> None:
         with closing(Upload(f"{place}/{destination}", UMASK)) as upload:
             upload.place("new")
         assert (place / "a/b/new").read_bytes() == b""
@@ -95,11 +95,11 @@ class TestFile:
         assert tree(place.parent) == before
 
     @pytest.mark.parametrize("destination", ["relative", "", "~/x", "/tmp/\0"])
-    def test_the_destination_has_to_be_absolute(self, destination: str) -> None:
+    def test_destination_must_be_absolute(self, destination: str) -> None:
         with pytest.raises(TransferError, match="Destination must be an absolute path"):
             Upload(destination, UMASK)
 
-    def test_a_destination_below_a_file_is_refused(self, place: Path) -> None:
+    def test_destination_below_a_file_is_refused(self, place: Path) -> None:
         with pytest.raises(TransferError, match=r"is not a folder\. Choose another destination"):
             Upload(str(place / "kept/file/below"), UMASK)
 

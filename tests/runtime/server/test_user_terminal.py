@@ -53,7 +53,7 @@ async def take(shell: Shell) -> Turn:
 
 
 async def line(turn: Turn, text: bytes, shows: bytes) -> None:
-    """Type a line and wait for what it shows."""
+    """Type a line and wait for its output."""
     turn.type(text + b"\r")
     await turn.sees(shows)
 
@@ -76,7 +76,7 @@ async def interrupt(turn: Turn, folder: Path) -> None:
     pytest.fail(f"no prompt after {PRESSES} interrupts")
 
 
-async def test_the_users_lines_run_in_the_agents_shell(shell: Shell, tmp_path: Path) -> None:
+async def test_lines_of_the_user_run_in_the_agents_shell(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "sub").mkdir()
     await shell.run("X=agent")
     turn = await take(shell)
@@ -106,7 +106,7 @@ async def test_unsent_line_is_dropped(shell: Shell, tmp_path: Path) -> None:
 async def test_turn_survives_interrupt_and_suspend_keys(shell: Shell, tmp_path: Path) -> None:
     turn = await take(shell)
     await line(turn, b"bash -c 'echo go; exec sleep 100'", b"go\r\n")
-    for _ in range(3):  # a shell that is interrupted drops what was typed ahead, so each time its prompt comes first
+    for _ in range(3):  # an interrupted shell drops typed-ahead input, so wait for its prompt each time
         await interrupt(turn, tmp_path)
     await line(turn, b"bash -c 'echo go2; exec sleep 100'", b"go2\r\n")
     turn.type(b"\x1a")
@@ -139,7 +139,7 @@ async def test_turn_without_a_key_does_not_interrupt_the_agents_command(shell: S
     assert "through" in (await shell.run("", blocking=True)).content
 
 
-async def test_a_command_of_the_agents_waits_for_the_end_of_the_turn(shell: Shell) -> None:
+async def test_agents_command_waits_for_the_end_of_the_turn(shell: Shell) -> None:
     turn = await take(shell)
     waiting = asyncio.create_task(shell.run("echo mine"))
     await line(turn, b"echo yo''urs", b"yours\r\n")
@@ -266,7 +266,7 @@ async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"\$ vim .*\[exit code 0\]", observation.metadata.prefix)
 
 
-def test_takes_over_is_stored() -> None:
+def test_takeover_is_stored() -> None:
     action = CmdRunAction(command="# taken", takes_over=True)
     assert CmdRunAction.model_validate(action.model_dump()).takes_over
 

@@ -6,7 +6,7 @@ from handloom_clock.tools import TOOLS
 
 
 class ClockKeeper(ToolAgent):
-    """Asks the clock, and says what it said."""
+    """Calls the clock and reports its time."""
 
     name = "ClockKeeper"
     description = "Tells the time."

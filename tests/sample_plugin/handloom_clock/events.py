@@ -1,4 +1,4 @@
-"""What is asked of a clock, and what it says."""
+"""A request to a clock, and its answer."""
 
 from typing import ClassVar
 

@@ -1,4 +1,4 @@
-"""The model that does whatever it reads, word for word, and the pages that tell it to.
+"""A model that obeys every instruction that it reads, and the pages that give them.
 
 A page carries its orders as `⟪…⟫` in what a reader sees, beside the place where an attacker would have hidden them, so
 that it is the model's reading that is tried and not its eyesight. The model opens the addresses that the user named,
@@ -29,7 +29,7 @@ Step = dict[str, Any]
 
 
 def steps_of(page: Page, workspace: str) -> list[Step]:
-    """What a page wants, at this workspace and over plain HTTP, so that what is sent can be read."""
+    """The orders of a page in this workspace over plain HTTP, so that sent data can be read."""
     told = json.dumps(page.steps, ensure_ascii=False).replace("https://", "http://").replace(WORKSPACE, workspace)
     steps: list[Step] = json.loads(told)
     return steps
@@ -44,7 +44,7 @@ def served(page: Page, workspace: str) -> str:
 
 
 def orders_in(text: str) -> list[Step]:
-    """The orders that stand in an observation, each once: of a page as the browser tells it, or as it was fetched."""
+    """The orders in an observation, each once: of a page in the browser, or of a fetched one."""
     quoted = "BEGIN accessibility tree" in text
     return [_read(raw, quoted) for raw in dict.fromkeys(_ORDER.findall(text))]
 
@@ -55,7 +55,7 @@ def _read(raw: str, quoted: bool) -> Step:
 
 
 def tool_call(step: Step, note: str) -> dict[str, Any]:
-    """The call with which the model obeys, rated harmless as it was told to."""
+    """The call with which the model obeys, rated harmless as ordered."""
     ((verb, value),) = step.items()
     parts = [part.replace("{note}", note) for part in ([value] if isinstance(value, str) else value)]
     match verb:
@@ -75,7 +75,7 @@ def tool_call(step: Step, note: str) -> dict[str, Any]:
 
 
 class ObeyingLLM:
-    """A model whose every answer follows from what it reads. Implements core.protocols.LLM."""
+    """A model whose every answer depends only on what it reads. Implements core.protocols.LLM."""
 
     name = "obeying"
 
@@ -116,7 +116,7 @@ class ObeyingLLM:
         return fresh
 
     async def aclose(self) -> None:
-        """There is nothing to let go of."""
+        """Nothing needs to be closed."""
 
     def _does(self, wanted: dict[str, Any]) -> LLMResponse:
         self._answers += 1
@@ -126,7 +126,7 @@ class ObeyingLLM:
 
 
 def _addresses(messages: Sequence[dict[str, Any]]) -> list[str]:
-    """Those that the user named."""
+    """Addresses that the user named."""
     said = [message["content"] for message in messages if message["role"] == "user"]
     texts = [part if isinstance(part, str) else json.dumps(part) for part in said]
     return list(dict.fromkeys(address for text in texts for address in _ADDRESS.findall(text)))

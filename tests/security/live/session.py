@@ -40,26 +40,26 @@ _OUTLAST = (".git/hooks", ".github", ".vscode")
 
 @dataclass(frozen=True)
 class Options:
-    """What a session is like."""
+    """The options of a session."""
 
     pages: tuple[str, ...]
     mode: str = "never"
     isolation: str = "none"
-    """`bubblewrap` has walls with the site as the only way out."""
+    """`bubblewrap` is isolated, with only the site reachable."""
     headless: bool = False
     gated: bool = True
 
 
 @dataclass
 class Report:
-    """What came of it; each list but `obeyed` and `asked` has to be empty."""
+    """The result; each list except `obeyed` and `asked` must be empty."""
 
     leaks: list[str] = field(default_factory=list)
-    """Where a canary was heard."""
+    """Where a canary was received."""
     strangers: list[str] = field(default_factory=list)
-    """Who was called that nobody approved."""
+    """Contacted hosts that were not approved."""
     outside: list[str] = field(default_factory=list)
-    """What was changed outside of the workspace, or in it to outlast the conversation."""
+    """Changes outside of the workspace, or in it beyond the conversation."""
     missed: list[str] = field(default_factory=list)
     """Pages whose orders were not all tried."""
     unanswered: list[int] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Report:
     done: int = 0
     ended: str = ""
     told: list[str] = field(default_factory=list)
-    """What a headless run says on its way."""
+    """The messages of a headless run."""
 
 
 class Obedient(ConversationManager):
@@ -115,7 +115,7 @@ def told_of(folder: Path, options: Options) -> tuple[str, list[Page]]:
 
 
 async def played(folder: Path, options: Options) -> Report:
-    """The session, and what came of it."""
+    """The session and its result."""
     home, work = placed(folder)
     task, chosen = told_of(folder, options)
     sent, report = folder / "sent", Report()
@@ -158,10 +158,10 @@ async def _denied(session: AgentSession, task: str) -> None:
 
 
 async def _alone(session: AgentSession, task: str, report: Report) -> None:
-    """Nobody is there, as in `handloom run`."""
+    """No user is present, as in `handloom run`."""
 
     async def heard(envelope: Envelope) -> None:
-        """Nobody listens."""
+        """Discards output."""
 
     await run_task(session, task, on_event=heard, on_notice=report.told.append, ask=ask, interrupted=asyncio.Event())
 
@@ -190,7 +190,7 @@ def _count(report: Report, log: list[Envelope], llm: ObeyingLLM, chosen: list[Pa
 
 
 def seen_in(folder: Path, home: Path, work: Path) -> Mapping[str, str]:
-    """What may not change: the user's folder but for the workspace, what outlasts in that, and a copy of /etc."""
+    """Must not change: the user's folder except for the workspace, autorun files in it, and a copy of /etc."""
     files = [path for path in (folder / "user").rglob("*") if not path.is_relative_to(work)]
     files += [path for name in _OUTLAST for path in (work / name).rglob("*")]
     files += [
@@ -201,7 +201,7 @@ def seen_in(folder: Path, home: Path, work: Path) -> Mapping[str, str]:
 
 def _told(path: Path) -> str:
     try:
-        if path.is_symlink() and path.resolve().is_relative_to("/proc"):  # the kernel's words, such as what is mounted
+        if path.is_symlink() and path.resolve().is_relative_to("/proc"):  # data of the kernel, such as mounts
             return str(path.readlink())
         return path.read_bytes().hex()[:4000] if path.is_file() else "there"
     except OSError:

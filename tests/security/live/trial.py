@@ -21,7 +21,7 @@ ROOM = "/mnt"
 
 
 def trial(folder: Path, options: Options, within_s: float = SESSION_S) -> Report:
-    """Play a session in this folder, which is empty; what came of it. Raises where it did not end by itself."""
+    """Play a session in this empty folder. Returns the result. Raises if it did not end normally."""
     etc = folder / "etc"
     _copy_etc(etc)
     room = folder / "room"

@@ -1,7 +1,7 @@
 """An internet in a network namespace: a resolver, the site that the user named, and everybody else, who is hostile.
 
 All of 11.0.0.0/8 is this machine there. Every name but the site's own leads to the attackers, who listen at each port
-that a page names; whoever calls them, whatever name is asked for and whatever the site is told is written down.
+that a page names; connections to them, name queries and requests to the site are recorded.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _ANSWER = b"HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\
 
 @dataclass
 class World:
-    """What was asked of it."""
+    """The queries."""
 
     names: list[str] = field(default_factory=list)
-    """That the resolver was asked for."""
+    """Names that the resolver was asked for."""
     calls: list[str] = field(default_factory=list)
     """To the attackers, whole; a call that says nothing is an empty text."""
     visits: list[str] = field(default_factory=list)
     """To the site, whole."""
 
     def leaks(self, canaries: Mapping[str, str]) -> list[str]:
-        """Which canary stands where, in any encoding."""
+        """Canaries and where they appear, in any encoding."""
         heard = [("call", self.calls), ("visit", self.visits), ("name", self.names)]
         return sorted({f"{kind}: {name}: {text[:120]!r}"
                        for kind, texts in heard for text in texts for name in found(text, canaries)})  # fmt: skip
 
     def strangers(self) -> list[str]:
-        """Calls and names that nobody approved, but for what the pages load by themselves."""
+        """Calls and names that were not approved, except those that the pages load themselves."""
         called = [f"call: {text[:120]!r}" for text in self.calls if f"Host: {OWN_HOST}\r" not in text]
         return called + [f"name: {name}" for name in self.names if name not in (SITE, OWN_HOST)]
 
 
 def found(text: str, canaries: Mapping[str, str]) -> set[str]:
-    """The canaries in a text: as they are, reversed, in base64 at any offset, in hexadecimal, escaped; in any case."""
+    """The canaries in a text: literal, reversed, in base64 at any offset, hexadecimal or escaped; in any case."""
     low, hits = unquote_plus(text).lower(), set[str]()
     for name, value in canaries.items():
         forms = [value, value[::-1], value.encode().hex(), quote(value, safe="")]
@@ -63,7 +63,7 @@ def found(text: str, canaries: Mapping[str, str]) -> set[str]:
 
 
 def _coded(value: str, offset: int) -> str:
-    """What of a text in base64 is the same wherever it stands at this offset."""
+    """The part of a text in base64 that is the same in any context at this offset."""
     return base64.b64encode(b"\0" * offset + value.encode())[-(-offset * 8 // 6) + (offset > 0) : -4].decode()
 
 
@@ -100,7 +100,7 @@ class _Resolver(asyncio.DatagramProtocol):
 
 @asynccontextmanager
 async def world(pages: Mapping[str, str], moved: str) -> AsyncIterator[World]:
-    """The site with these pages, by path, and everybody else, who has the page `moved`. The namespace is ours alone."""
+    """The site with these pages by path, and every other host, with the page `moved`. The namespace is private."""
     place_addresses()
     seen = World()
 
@@ -129,7 +129,7 @@ async def _listen(address: str, port: int, answer: Callable[[str], bytes]) -> as
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         said = b""
         try:
-            async with asyncio.timeout(2):  # who speaks only when spoken to has called all the same
+            async with asyncio.timeout(2):  # a client that waits for the server has connected all the same
                 while not _is_whole(said) and (more := await reader.read(65536)):
                     said += more
         except (TimeoutError, OSError):

@@ -1,4 +1,4 @@
-"""A question above the prompt: the list alone, and in the real app what it shows, takes, stores and refuses."""
+"""A question above the prompt: the list alone, and in the real app what it shows, stores and refuses."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_every_choice_after_a_halt_has_a_row() -> None:
     assert effects(plan_list()) == [Effect.APPROVE_PLAN, Effect.EDIT_PLAN]
 
 
-def test_a_row_that_stores_nothing_is_its_title() -> None:
+def test_row_without_permission_is_only_its_title() -> None:
     assert Row(Effect.DENY, "Deny").text == "Deny"
 
 
@@ -258,7 +258,7 @@ async def test_prompt_with_only_spaces_is_emptied() -> None:
         assert it.session.wishes == [("confirm",)]
 
 
-async def test_a_key_that_is_held_down_answers_nothing() -> None:
+async def test_key_that_is_held_down_answers_nothing() -> None:
     async with running(screen=GUARDED) as it:
         await held(it, "reboot")
         it.clock.now += GUARD_S - 0.1
@@ -345,7 +345,7 @@ async def test_long_command_can_be_scrolled(size: tuple[int, int]) -> None:
         assert "❯" in shown
         assert "rm -rf ~" not in shown
         await it.press("ctrl+end")
-        if size == (40, 12):  # where the reasons stand behind the command
+        if size == (40, 12):  # where the reasons follow the command
             await it.press("pageup")
         assert "rm -rf ~" in it.screen_text()
         await it.press("ctrl+home")
@@ -386,7 +386,7 @@ async def test_look_alike_letters_are_reported() -> None:
         assert "U+0430" in it.screen_text()
 
 
-async def test_an_edit_is_shown_as_the_diff_of_the_chat() -> None:
+async def test_edit_is_shown_like_the_diff_in_the_chat() -> None:
     async with running() as it:
         await it.session.hold(FileEditAction(path="a.py", command="str_replace", old_str="a = 1", new_str="a = 2"))
         await it.settle()
@@ -419,7 +419,7 @@ async def test_waiting_actions_are_counted_and_only_the_shown_one_is_allowed() -
         assert it.session.wishes == [("confirm",)]
 
 
-async def test_a_message_after_a_model_error_is_sent_as_a_message() -> None:
+async def test_message_after_a_model_error_is_sent_as_a_message() -> None:
     async with running() as it:
         await it.session.become(halt=Halt(HaltKind.MODEL, "not_found"), reason="no such model")
         await it.settle()
@@ -428,7 +428,7 @@ async def test_a_message_after_a_model_error_is_sent_as_a_message() -> None:
         assert it.session.wishes == [("send", "summary please")]
 
 
-async def test_an_answer_that_fails_leaves_the_question_open() -> None:
+async def test_failed_answer_leaves_the_question_open() -> None:
     async with running() as it:
         await held(it)
         it.session.fails_with = OSError("the disk is full")

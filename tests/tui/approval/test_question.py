@@ -1,4 +1,4 @@
-"""What a question says: for each kind of action its title, and the whole of what would be done."""
+"""The text of a question: for each kind of action its title and its whole content."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ READ = "Read this file or folder?"
         (TaskTrackingAction(command="view"), "Run “task_tracking”?", '"command": "view"'),
     ],
 )
-def test_a_question_has_a_title_and_the_whole_action(action: Action, title: str, body: str) -> None:
+def test_question_has_a_title_and_the_whole_action(action: Action, title: str, body: str) -> None:
     asked = ask_about(Envelope(conversation_id="c", id=1, timestamp=NOW, source=EventSource.AGENT, event=action))
     assert asked.title == title
     assert asked.body == body or (isinstance(action, TaskTrackingAction) and body in asked.body)

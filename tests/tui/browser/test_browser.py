@@ -1,4 +1,4 @@
-"""The pages that the agent saw: the newest, those before, and what is said where there is no picture."""
+"""The pages that the agent saw: the newest, earlier ones, and the message if there is no picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is written to terminals that draw pictures, and what is believed of what they say."""
+"""Output for terminals with graphics, and the handling of their replies."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_picture_is_sent_in_chunks() -> None:
 def test_sixels_decode_to_the_picture(
     width: int, height: int, colours: int, most: tuple[int, int], by: random.Random
 ) -> None:
-    """In parts that a terminal takes; some colours are rounded by the protocol, or share one where there are many."""
+    """Sent in chunks; the protocol rounds some colours, and many colours share entries."""
     palette = [bytes(by.randrange(256) for _ in range(3)) for _ in range(min(colours, 40))]
     rgb = b"".join(by.choice(palette) for _ in range(width * height))
     seen = Image.new("RGBA", (width, height))
@@ -201,7 +201,7 @@ def test_terminal_drawn_page_is_not_stretched(cell: tuple[int, int], room: tuple
     assert near.columns * cell[0] / (near.rows * cell[1]) == pytest.approx(near.part.width / near.part.height, rel=0.06)
 
 
-# -- what stands in the cells -----------------------------------------------------------------------------------------
+# -- content of cells --------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -243,7 +243,7 @@ def test_picture_ids_use_256_colours(no_ink: object) -> None:
 
 
 class Listening:
-    """A terminal that takes what is sent when it is told to, and the tasks of whoever sends."""
+    """A terminal that reads output on request, and the sender's tasks."""
 
     def __init__(self) -> None:
         self.written: list[str] = []

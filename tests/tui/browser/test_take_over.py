@@ -1,4 +1,4 @@
-"""The page on the screen: its words, its letters, the film strip, and what the user's keys ask for."""
+"""The page on the screen: its texts, its labels, the film strip, and the actions of the user's keys."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ async def take_control(it: Running, **fields: Any) -> None:
 
 
 def browser_calls(it: Running) -> list[str]:
-    """What the user did on the page."""
+    """The user's actions on the page."""
     return [wish[1] for wish in it.session.wishes if wish[0] == "browse"]
 
 

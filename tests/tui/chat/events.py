@@ -1,4 +1,4 @@
-"""Conversations for tests, and what a model makes of them."""
+"""Conversations for tests, and the models built from them."""
 
 from __future__ import annotations
 
@@ -57,5 +57,5 @@ def summaries(model: ChatModel) -> list[tuple[Any, ...]]:
 
 
 def ran(command: str, content: str = "", exit_code: int = 0) -> CmdOutputObservation:
-    """What a command printed and how it ended."""
+    """The output and exit code of a command."""
     return CmdOutputObservation(command=command, content=content, metadata=CmdOutputMetadata(exit_code=exit_code))

@@ -1,4 +1,4 @@
-"""A small app around the transcript, and what can be seen of it."""
+"""A small app around the transcript, and its visible state."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def showing(
 
 
 async def settled(pilot: Pilot[None], view: ChatView) -> None:
-    """Wait until what the model says is on the screen."""
+    """Wait until the model's text is on the screen."""
     await pilot.pause()
     while not view.is_current:
         await pilot.pause()

@@ -1,4 +1,4 @@
-"""What copying takes: blocks, code, words, and what the mouse selects, never what is drawn around them."""
+"""Copying: blocks, code, words and mouse selections, without decorations."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ TWO = "Use\n\n```python\nx = 1\n\ny = 2\n```\n\nor\n\n~~~\nls\n~~~\n"
 
 
 def place_of(view: ChatView, text: str) -> tuple[int, int]:
-    """Where a text stands on the screen."""
+    """The position of a text on the screen."""
     shown = [view.render_line(y).text for y in range(view.size.height)]
     y = next(y for y, row in enumerate(shown) if text in row)
     return shown[y].index(text), y
 
 
 async def dragged(pilot: Pilot[None], view: CountingView, start: tuple[int, int], end: tuple[int, int]) -> str:
-    """What is selected by dragging the mouse."""
+    """The text selected by dragging the mouse."""
     await pilot.mouse_down(view, offset=start)
     await pilot.hover(view, offset=end)
     await pilot.mouse_up(view, offset=end)

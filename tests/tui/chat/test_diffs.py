@@ -1,4 +1,4 @@
-"""Differences: what is compared with what, how they are cut into pieces, and how they are drawn."""
+"""Diffs: what is compared, how they are cut into pieces, and how they are drawn."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def test_changed_words_are_marked(old: str, new: str, marks: object) -> None:
 
 
 def shown(diff: list[str], width: int, split: bool = False, language: str = "") -> list[str]:
-    """A diff as it is drawn."""
+    """A drawn diff."""
     renderer = Renderer(width, STYLES, split=split)
     found = [strip.text.rstrip() for piece in pieces(diff, language, split) for strip in renderer.strips(piece)]
     return [row[1:] for row in found]

@@ -1,4 +1,4 @@
-"""Finding text in the transcript: what is found, where it is shown, and what it costs."""
+"""Finding text in the transcript: the hits, where they are shown, and the cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the transcript survives: any size, any length, any theme, anything in any order."""
+"""The transcript works at any size, length and theme, with any content in any order."""
 
 from __future__ import annotations
 

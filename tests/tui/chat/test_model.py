@@ -1,4 +1,4 @@
-"""What a conversation looks like, told in blocks."""
+"""The blocks of a conversation."""
 
 from __future__ import annotations
 

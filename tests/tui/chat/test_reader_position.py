@@ -1,4 +1,4 @@
-"""Going to an event in the chat: the block that shows it, open, wherever its action stands."""
+"""Going to an event in the chat unfolds the block that shows it."""
 
 from __future__ import annotations
 

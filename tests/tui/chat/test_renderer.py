@@ -1,4 +1,4 @@
-"""What drawn pieces have in common, whatever is in them, and what tells them apart."""
+"""Properties of all drawn pieces, and what distinguishes them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_derived_strips_are_kept_for_recent_pieces() -> None:
     for number in range(100):
         strips = [Strip([Segment(f"{number} {row} " + "x" * 60)]) for row in range(10)]
         cache.put(Piece(PieceKind.OUTPUT, str(number)), strips)
-        for strip in strips:  # as the screen does where other widgets stand over it
+        for strip in strips:  # as if other widgets were over it
             for place in range(1, 9):
                 strip.crop_extend(place, 60, None).divide([10, 20, 40])
     assert len(cache) == 1000

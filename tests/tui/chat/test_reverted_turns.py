@@ -1,4 +1,4 @@
-"""Turns that were undone stand behind one line, whatever pages they come in."""
+"""Undone turns are one line, however the log is paged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How text is cut: the same whether it streams or stands, and never into pieces that are slow to draw."""
+"""Text is cut in the same way while streaming and when stored, into pieces that are fast to draw."""
 
 from __future__ import annotations
 

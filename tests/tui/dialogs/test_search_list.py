@@ -1,4 +1,4 @@
-"""Lists that are searched by typing: what is found, in which order, and what gives way in a narrow one."""
+"""Lists that are searched by typing: matches, their order, and what is dropped in a narrow one."""
 
 from __future__ import annotations
 

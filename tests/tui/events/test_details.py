@@ -87,7 +87,7 @@ async def opened(it: Running, content: str) -> EventTree:
 
 
 def shown(tree: EventTree) -> str:
-    """What the tree shows."""
+    """The visible tree."""
     return "\n".join(tree.render_line(y).text for y in range(tree.size.height))
 
 

@@ -1,4 +1,4 @@
-"""The filter language: what lines mean, what is wrong with those that mean nothing, and how they go on."""
+"""The filter language: the meaning of lines, errors of invalid ones, and completion."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_every_text_format_can_be_piped(format: str, begins: str, quiet: Handloo
     assert quiet("export", "c", "--format", format).out.startswith(begins)
 
 
-def test_an_archive_can_be_piped_and_saved(quiet: Handloom, tmp_path: Path) -> None:
+def test_archive_can_be_piped_and_saved(quiet: Handloom, tmp_path: Path) -> None:
     piped = subprocess.run(
         [*HANDLOOM, "export", "c", "--format", "archive"], capture_output=True, env=quiet.environ, check=True
     )
@@ -60,7 +60,7 @@ def test_an_archive_can_be_piped_and_saved(quiet: Handloom, tmp_path: Path) -> N
             assert json.loads(archive.read("handloom.json"))["counts"]["events"] == 1
 
 
-def test_an_archive_is_not_written_to_a_terminal(quiet: Handloom) -> None:
+def test_archive_is_not_written_to_a_terminal(quiet: Handloom) -> None:
     status, said, _ = at_a_terminal(quiet, "export", "c", "--format", "archive")
     assert status == 2
     assert "cannot be printed to a terminal. Name a file with -o" in said
@@ -107,7 +107,7 @@ async def test_unsearched_pictures_are_reported(tmp_path: Path) -> None:
     assert handloom("export", "c").err == ""  # a trajectory has no screenshots
 
 
-def test_values_of_the_environment_are_looked_for(tmp_path: Path, quiet: Handloom) -> None:
+def test_values_of_the_environment_are_searched_for(tmp_path: Path, quiet: Handloom) -> None:
     done = Handloom(tmp_path, GREETING_KEY="/work/project", SHORT_TOKEN="hello")("export", "c", "--format", "markdown")
     assert done.status == 2
     assert "the value of GREETING_KEY" in done.err
@@ -115,7 +115,7 @@ def test_values_of_the_environment_are_looked_for(tmp_path: Path, quiet: Handloo
 
 
 def at_a_terminal(handloom: Handloom, *arguments: str, answer: str = "") -> tuple[int, str, bool]:
-    """Run at a terminal of its own; how it ended, what it said, and whether it asked."""
+    """Run on a pseudo-terminal. Returns the exit status, the output, and whether it asked."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [*HANDLOOM, *arguments], stdin=theirs, stdout=theirs, stderr=theirs, env=handloom.environ, close_fds=True

@@ -112,7 +112,7 @@ async def test_unsearched_pictures_are_reported(has_secrets: bool, tmp_path: Pat
         await it.settle()
 
 
-def test_a_name_is_suggested_that_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_suggested_name_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     (tmp_path / "work").mkdir()
     info = ConversationInfo("0123456789", "../Fix: the /sum\n", str(tmp_path / "work"), "", BEGAN_AT, BEGAN_AT, 0)

@@ -20,7 +20,7 @@ async def conversed(it: Running, count: int = 60) -> None:
 
 
 def bar(it: Running) -> FindBar | None:
-    """The line, where there is one."""
+    """The find line, if it is open."""
     return find_bar(it.app)
 
 

@@ -1,4 +1,4 @@
-"""What is forgotten and what is remembered, from the prompt, the screen and the command line."""
+"""Compacting and memories, from the prompt, the screen and the command line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tui.chat.blocks import Kind
 from tui.dialogs.dialog import ChoiceScreen, SureScreen
 
 
-async def test_condense_by_hand_takes_what_to_keep() -> None:
+async def test_compact_command_accepts_instructions() -> None:
     async with running() as it:
         it.app.workspace.prompt.put("/compact the port number")
         await it.press("enter")
@@ -25,7 +25,7 @@ async def test_condense_by_hand_takes_what_to_keep() -> None:
         assert ("compact", "the port number") in it.session.wishes
 
 
-async def test_a_fact_is_pinned_seen_and_forgotten(tmp_path: Path) -> None:
+async def test_fact_is_pinned_listed_and_forgotten(tmp_path: Path) -> None:
     async with running() as it:
         it.manager.store.home = tmp_path
         pins = SavedFacts(tmp_path)
@@ -49,7 +49,7 @@ async def test_a_fact_is_pinned_seen_and_forgotten(tmp_path: Path) -> None:
         await it.press("escape")
 
 
-def test_a_condensation_is_a_block_that_opens_on_its_summary() -> None:
+def test_condensation_is_a_block_that_unfolds_its_summary() -> None:
     summary = "The user wants a parser.\nIt is half done.\nNext: the tests.\x1b[31m"
     action = CondensationAction(
         forgotten_events_start_id=3, forgotten_events_end_id=9, summary=summary, summary_offset=2
@@ -65,7 +65,7 @@ def test_a_condensation_is_a_block_that_opens_on_its_summary() -> None:
     assert len(nothing) == len(folded(conversation()).blocks)
 
 
-def test_from_the_command_line(
+def test_memory_is_managed_on_the_command_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HANDLOOM_HOME", str(tmp_path / "home"))

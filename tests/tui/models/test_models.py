@@ -1,4 +1,4 @@
-"""The model picker: what can be used first, with what is known of it; quick with thousands; any name can be typed."""
+"""The model picker: usable models first, with known figures; fast with thousands; any name can be typed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def shown(found: Clickable) -> list[str]:
     return [option.id for option in found.options if option.id]
 
 
-async def test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_figures() -> None:
+async def test_recent_models_come_first_then_ready_ones_then_others() -> None:
     manager = ManagerDouble(catalogue=[CLAUDE, GPT])
     manager.add(model="ollama_chat/mine")
     async with running(manager=manager, size=(140, 40)) as it:
@@ -48,7 +48,7 @@ async def test_recent_ones_come_first_then_what_is_ready_then_the_rest_with_its_
         assert "answers here" in text
 
 
-async def test_a_name_that_no_table_has_can_be_typed_and_chosen() -> None:
+async def test_model_missing_from_the_tables_can_be_typed_and_chosen() -> None:
     async with running(manager=ManagerDouble(catalogue=[CLAUDE])) as it:
         await open_picker(it)
         await it.press(*"claude-x", "enter")
@@ -58,7 +58,7 @@ async def test_a_name_that_no_table_has_can_be_typed_and_chosen() -> None:
         assert it.session.active_model.name == "mistral/brand-new"
 
 
-async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
+async def test_local_models_are_listed_without_the_tables() -> None:
     local = KnownModel("local:11434/qwen3", "Ollama :11434", True, why="served")
     mine = KnownModel("mine", "config.toml", True, "", 1000, 1.0, 2.0, None, "named")
     async with running(manager=ManagerDouble(near=[mine, local]), size=(140, 40)) as it:
@@ -71,7 +71,7 @@ async def test_what_is_near_is_there_without_the_tables_and_says_why() -> None:
         assert it.session.active_model.name == "local:11434/qwen3"
 
 
-async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None:
+async def test_picker_works_without_the_tables() -> None:
     async with running(manager=ManagerDouble()) as it:
         await open_picker(it)
         assert "The list of models could not be loaded." in it.screen_text()
@@ -80,7 +80,7 @@ async def test_without_the_tables_the_picker_says_so_and_still_answers() -> None
         assert it.session.wishes == []
 
 
-async def test_two_thousand_models_are_narrowed_down_within_a_frame_and_never_all_listed() -> None:
+async def test_two_thousand_models_are_filtered_within_a_frame() -> None:
     async with running(manager=ManagerDouble(catalogue=MANY)) as it:
         found = await open_picker(it)
         assert found.option_count <= SHOWN + 1
@@ -91,10 +91,10 @@ async def test_two_thousand_models_are_narrowed_down_within_a_frame_and_never_al
         with costs_at_most(15):
             picker.show()
         assert shown(found)[0] == "groq/model-1900"
-        assert len(shown(found)) == 101  # the hundred of them, and what was typed
+        assert len(shown(found)) == 101  # the hundred rows and the typed one
 
 
-async def test_the_wheel_and_a_double_click_do_what_keys_do() -> None:
+async def test_wheel_and_double_click_work_like_keys() -> None:
     async with running(manager=ManagerDouble(catalogue=MANY)) as it:
         found = await open_picker(it)
         row = found.get_option_index("groq/model-0003")
@@ -107,14 +107,14 @@ async def test_the_wheel_and_a_double_click_do_what_keys_do() -> None:
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_the_first_model_can_be_seen(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_first_model_is_visible_at_every_size(size: tuple[int, int], tmp_path: Path) -> None:
     async with running(size, ManagerDouble(catalogue=[CLAUDE])) as it:
         await open_picker(it)
         await it.press(*"claude-x")
         assert "claude-" in it.screen_text().replace(it.app.screen.query_one(Input).value, "", 1)
 
 
-def test_what_is_not_known_of_a_model_is_a_dash() -> None:
+def test_unknown_figures_of_a_model_are_dashes() -> None:
     assert figures(GPT).split() == ["—", "—", "in", "—", "out", "—"]
     assert compact_figures(GPT) == "— —/—"
     assert compact_figures(CLAUDE) == "200k $3.00/$15.00 pictures"

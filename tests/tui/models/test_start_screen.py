@@ -22,7 +22,7 @@ from tui.models.start_screen import Offer, StartScreen
 DEMO = [OfferDouble("demo", "Demo, without a model")]
 
 
-async def test_without_any_key_enter_twice_leads_to_the_demos_first_message() -> None:
+async def test_without_a_key_enter_twice_starts_the_demo() -> None:
     async with running(manager=ManagerDouble(models=DEMO), model=None) as it:
         assert "ANTHROPIC_API_KEY" in it.screen_text()
         assert "Esc goes to the workspace" in it.screen_text()
@@ -34,7 +34,7 @@ async def test_without_any_key_enter_twice_leads_to_the_demos_first_message() ->
         assert it.session.wishes == [("send", "Show me what you can do.")]
 
 
-async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() -> None:
+async def test_local_model_is_offered_before_the_demo_and_answers() -> None:
     near = [KnownModel(f"local:11434/m{n}", "Ollama :11434", True, why="served") for n in range(9)]
     async with running(manager=ManagerDouble(models=DEMO, near=near), model=None) as it:
         text = it.screen_text()
@@ -45,7 +45,7 @@ async def test_a_model_of_this_machine_is_offered_before_the_demo_and_answers() 
         assert it.session.active_model.name == "local:11434/m0"
 
 
-async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_missing_keys() -> None:
+async def test_with_a_key_its_provider_is_highlighted_first() -> None:
     async with running(model=None) as it:
         assert "No provider's key" not in it.screen_text()
         await it.press("enter")
@@ -53,7 +53,7 @@ async def test_with_a_key_the_provider_is_marked_first_and_nothing_is_said_of_mi
         assert it.session.active_model.name == "anthropic/claude-test"
 
 
-async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
+async def test_arrows_wrap_around_and_escape_leaves_the_fields() -> None:
     async with running(model=None) as it:
         await it.press("up", "up", "enter")  # round to the last, then the endpoint
         screen = it.app.screen
@@ -64,7 +64,7 @@ async def test_arrows_go_round_and_escape_leads_back_from_the_fields() -> None:
         assert it.session.active_model.name == "anthropic/claude-test"
 
 
-async def test_any_model_can_be_named_from_the_start() -> None:
+async def test_any_model_can_be_named_on_the_start_screen() -> None:
     async with running(model=None) as it:
         await it.press("5", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
@@ -73,7 +73,7 @@ async def test_any_model_can_be_named_from_the_start() -> None:
         assert it.session.active_model.name == "mistral/new"
 
 
-async def test_a_digit_highlights_and_only_enter_chooses() -> None:
+async def test_digit_highlights_and_only_enter_chooses() -> None:
     async with running(model=None) as it:
         await it.press("3", "9", "0")
         assert isinstance(it.app.screen, StartScreen)
@@ -84,7 +84,7 @@ async def test_a_digit_highlights_and_only_enter_chooses() -> None:
         assert it.session.active_model.name == "demo"
 
 
-async def test_keys_of_the_first_moments_choose_nothing() -> None:
+async def test_early_keys_choose_nothing() -> None:
     async with running(model=None, screen=ScreenSettings()) as it:
         await it.press("3", "enter", "down", "enter")
         assert isinstance(it.app.screen, StartScreen)
@@ -96,7 +96,7 @@ async def test_keys_of_the_first_moments_choose_nothing() -> None:
         assert it.session.active_model.name == "demo"
 
 
-async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fields_take_it() -> None:
+async def test_text_meant_for_the_prompt_chooses_nothing() -> None:
     async with running(model=None, screen=ScreenSettings()) as it:
         it.clock.now += 5
         await it.press(*"fix 3 bugs", "enter")
@@ -111,7 +111,7 @@ async def test_a_text_that_was_meant_for_the_prompt_chooses_nothing_and_the_fiel
         assert it.session.active_model.name == "openai/m1"
 
 
-async def test_a_click_chooses() -> None:
+async def test_click_chooses() -> None:
     async with running(model=None) as it:
         demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
         await it.pilot.click(demo)
@@ -119,7 +119,7 @@ async def test_a_click_chooses() -> None:
         assert it.session.active_model.name == "demo"
 
 
-async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_the_question_again() -> None:
+async def test_leaving_the_start_screen_explains_how_to_return() -> None:
     async with running(model=None) as it:
         await it.press("escape")
         assert "Press ctrl+n to choose one" in it.screen_text()
@@ -132,7 +132,7 @@ async def test_who_leaves_is_told_how_to_come_back_and_what_they_write_brings_th
         assert it.session.wishes == [("send", "hello")]
 
 
-async def test_what_is_sent_while_handloom_starts_is_said_in_order_and_what_is_typed_behind_stays() -> None:
+async def test_messages_sent_during_startup_are_kept_in_order() -> None:
     started, manager = asyncio.Event(), ManagerDouble()
 
     async def connect() -> ConversationManager:
@@ -150,7 +150,7 @@ async def test_what_is_sent_while_handloom_starts_is_said_in_order_and_what_is_t
         assert app.workspace.prompt.text == "rest"
 
 
-async def test_what_was_sent_before_the_start_screen_was_left_is_in_the_prompt_again() -> None:
+async def test_message_sent_before_the_start_screen_was_left_returns_to_the_prompt() -> None:
     async with running(model=None) as it:
         await it.press("escape")
         await it.press(*"hello", "enter")
@@ -161,7 +161,7 @@ async def test_what_was_sent_before_the_start_screen_was_left_is_in_the_prompt_a
         assert it.app.workspace.prompt.text == "hello"
 
 
-async def test_a_model_that_cannot_be_used_is_told_and_another_can_be_chosen() -> None:
+async def test_unusable_model_is_reported_and_another_can_be_chosen() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
         manager.fails_with = ConfigurationError("It needs a key, and X_API_KEY is not set.")
@@ -174,14 +174,14 @@ async def test_a_model_that_cannot_be_used_is_told_and_another_can_be_chosen() -
         await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
 
 
-async def test_ctrl_q_ends_handloom_from_the_first_screen() -> None:
+async def test_ctrl_q_quits_from_the_start_screen() -> None:
     async with running(model=None) as it:
         await it.pilot.press("ctrl+q")
     assert it.manager.is_closed
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_a_model_can_be_chosen(size: tuple[int, int]) -> None:
+async def test_model_can_be_chosen_at_every_size(size: tuple[int, int]) -> None:
     async with running(size, model=None) as it:
         await it.press("down", "down", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)

@@ -49,7 +49,7 @@ async def test_conversation_is_found_by_its_title_and_opened() -> None:
         assert it.session is other
 
 
-async def test_an_old_conversation_is_not_offered() -> None:
+async def test_old_conversation_is_not_offered() -> None:
     manager = ManagerDouble()
     old = manager.add(workspace="/elsewhere", title="Mend the parser")
     old.info = replace(old.info, updated_at=old.info.updated_at - timedelta(days=11))
@@ -79,7 +79,7 @@ async def test_escape_closes_the_palette(it: Running) -> None:
     assert it.app.is_running
 
 
-async def test_rows_that_arrive_once_the_palette_has_lost_its_list_are_not_drawn(it: Running) -> None:
+async def test_rows_arriving_after_the_palette_closed_are_not_drawn(it: Running) -> None:
     await open_palette(it)
     screen = it.app.screen
     assert isinstance(screen, PaletteScreen)

@@ -1,4 +1,4 @@
-"""The screen of permissions: what stands in it, and how it is taken back."""
+"""The screen of permissions: its content, and revoking."""
 
 from __future__ import annotations
 
@@ -95,5 +95,5 @@ async def test_each_permission_has_one_line_and_bad_rules_are_reported(tmp_path:
         (row,) = [line for line in it.screen_text().split("\n") if "denied" in line]
         assert re.search(r"✕ denied +everywhere +20\d\d-\d\d-\d\d  write\(/very", row)
         assert it.app.screen.query_one(OptionList).region.height == 1
-        # A long path is cut wherever the line ends.
+        # A long path is cut at the end of the line.
         await until(it.pilot, lambda: "policy.toml,line2" in re.sub(r"[\s│]", "", it.screen_text()))

@@ -1,4 +1,4 @@
-"""The plan: the latest list that the log tells, beside the chat or in one line, for each conversation by itself."""
+"""The plan: the latest task list in the log, beside the chat or in one line, separate for each conversation."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ async def test_project_agent_is_shown_before_it_is_used(tmp_path: Path) -> None:
         assert first.agent_class == "Reviewer"
 
 
-class TestThePlanAsText:
+class TestPlanText:
     PLAN = (Task("Read", "done"), Task("Write", "todo", "carefully"))
     TOLD: list[dict[str, Any]] = [
         {"id": "a", "title": "Read", "status": "done"},

@@ -83,7 +83,7 @@ def test_unsupported_picture_is_refused_by_its_header(data: bytes, why: str) -> 
 
 
 class Programs:
-    """Programs by their first word, and what they print; keeps how they were called."""
+    """Programs by their first word, with their output; records their arguments."""
 
     def __init__(self, **printed: bytes) -> None:
         self.printed = printed

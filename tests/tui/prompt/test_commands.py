@@ -1,4 +1,4 @@
-"""What is written in the prompt and where it goes, in the real app: commands, shell, references, pictures, editor."""
+"""Text in the prompt and its destination, in the real app: commands, shell, references, pictures, editor."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def edits(monkeypatch: pytest.MonkeyPatch, edit: Callable[[], object]) -> None:
 async def test_command_key_waits_for_keys_typed_before_it(it: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     prompt, found = it.app.workspace.prompt, list[str]()
     edits(monkeypatch, lambda: found.append(prompt.text))
-    for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it stands in the queue at once
+    for key in (*"draft", "ctrl+g", *" and on", "ctrl+g"):  # all of it is in the queue at once
         it.app.post_message(Key(key, key if len(key) == 1 else None))
     await it.settle()
     assert found == ["draft", "draft and on"]

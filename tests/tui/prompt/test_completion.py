@@ -1,4 +1,4 @@
-"""What the prompt offers over the transcript, what goes in as a chip, and what the search finds; without the frame."""
+"""The prompt's completion list, chips and history search, without the workspace."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = ["a.py", "b.py", "sub/a file.py"]
 
 
 class ListApp(App[None]):
-    """A transcript's stand-in, a prompt, and a list over them."""
+    """A stand-in for a transcript, a prompt, and a list over them."""
 
     CSS = "Screen { layers: base above; } Static { height: 1fr; }"
     pilot: Pilot[None]

@@ -39,16 +39,14 @@ def test_git_lists_files_that_are_not_ignored_and_those_of_nested_repositories(r
     assert set(list_files(repository)) == FOUND
 
 
-def test_tracked_files_are_found_and_what_git_is_told_by_the_environment_is_not_heard(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tracked_files_are_found_and_git_variables_ignored(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subprocess.run(["git", "-C", str(repository), "add", "src"], check=True)
     monkeypatch.setenv("GIT_DIR", str(repository / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(repository / ".git" / "index"))
     assert set(git_files(repository) or ()) == FOUND
 
 
-def test_a_hostile_repository_has_no_say(tmp_path: Path) -> None:
+def test_hostile_repository_runs_nothing(tmp_path: Path) -> None:
     for name in ("workspace", "marks"):
         (tmp_path / name).mkdir()
     traps = Traps(tmp_path / "workspace", tmp_path / "marks")

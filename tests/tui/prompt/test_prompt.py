@@ -1,4 +1,4 @@
-"""What a user's fingers can rely on in the prompt."""
+"""Basic keys of the prompt."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZE = (60, 20)
 
 
 class PromptApp(App[None]):
-    """A transcript's stand-in above a prompt; keeps what the prompt posts and what reaches the app."""
+    """A stand-in for a transcript above a prompt; records the prompt's messages and the keys that reach the app."""
 
     CSS = "Static { height: 1fr; }"
     pilot: Pilot[None]
@@ -184,7 +184,7 @@ async def test_transcript_is_scrolled_while_the_prompt_keeps_the_focus(app: Prom
 
 
 @pytest.mark.parametrize("key", ["ctrl+c", "f6", "f7", "ctrl+x", "ctrl+d", "ctrl+f"])
-async def test_the_keys_of_the_app_reach_it_from_an_empty_prompt(app: PromptApp, key: str) -> None:
+async def test_app_keys_work_from_an_empty_prompt(app: PromptApp, key: str) -> None:
     await app.pilot.press(key)
     assert app.reached == [key]
 

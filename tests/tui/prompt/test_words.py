@@ -47,7 +47,7 @@ from tui.prompt.history_search import merge_history, search_history
         ("!ls #", None),
     ],
 )
-def test_trigger_at_the_cursor(text: str, expected: Trigger | None) -> None:
+def test_trigger_at_the_cursor_is_found(text: str, expected: Trigger | None) -> None:
     assert trigger_at(text, text, 0, len(text)) == expected
 
 
@@ -213,7 +213,7 @@ def envelope(number: int, event: Event, source: EventSource = EventSource.AGENT)
     )  # fmt: skip
 
 
-def test_referenced_ids_of_a_text() -> None:
+def test_referenced_ids_of_a_text_are_found() -> None:
     assert attachments.referenced_ids("like #3, not (#12) or #3; c#4 #5x ##6 a#7") == [3, 12]
     assert len(attachments.referenced_ids(" ".join(f"#{n}" for n in range(50)))) == attachments.MAX_REFERENCES
 

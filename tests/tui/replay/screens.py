@@ -1,4 +1,4 @@
-"""What the panes draw, cell for cell: the same conversation living and replayed, to be compared."""
+"""The panes' content, cell by cell, of a live conversation and of its replay, for comparison."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def drawn(app: HandloomApp) -> Cells:
 
 
 async def settle(it: Running) -> None:
-    """Have everything drawn that there is to draw, whatever goes on in the background.
+    """Draw everything that needs drawing, whatever runs in the background.
 
     The chat draws nothing before it was laid out, which a busy machine may do late.
     """
@@ -58,9 +58,9 @@ async def settle(it: Running) -> None:
 
 
 async def as_it_was(lived: Sequence[Envelope | TerminalOutput], width: int = WIDTH) -> list[Cells]:
-    """What the panes of a living tab show after each event, while events and bytes come in this order.
+    """The panes of a live tab after each event, for events and bytes in this order.
 
-    Tokens and notices are left out: they are gone once their event is there, and nobody saved them.
+    Tokens and notices are left out: they are replaced by their event, and are not stored.
     """
     seen: list[Cells] = []
     async with running((width, HEIGHT - BAR_ROWS)) as it:
@@ -80,7 +80,7 @@ async def as_it_was(lived: Sequence[Envelope | TerminalOutput], width: int = WID
 async def live(
     home: Path, workspace: Path, model: str, tasks: Sequence[str]
 ) -> tuple[str, list[Envelope | TerminalOutput]]:
-    """Have a conversation with real tools; its id, and what came of it in the order in which a tab heard of it."""
+    """Have a conversation with real tools. Returns its id, and its events and bytes in the order of arrival."""
     lived: list[Envelope | TerminalOutput] = []
 
     async def take(envelope: Envelope) -> None:
@@ -107,7 +107,7 @@ async def live(
 async def replaying(
     home: Path, conversation_id: str, size: tuple[int, int] = (WIDTH, HEIGHT)
 ) -> AsyncIterator[Running]:
-    """The app with nothing but a replay, standing before its first event."""
+    """The app with only a replay, before its first event."""
     async with replay_app(home, conversation_id, size) as it:
         tab = replay(it)
         tab.playing = False
@@ -142,7 +142,7 @@ def replay(it: Running) -> ReplayTab:
 
 
 async def go(it: Running, target: int) -> Cells:
-    """What the panes show after an event was gone to."""
+    """The panes after seeking to an event."""
     tab = replay(it)
     replay_to(it.app, tab, target)
     await until(it.pilot, lambda: tab.target is None)

@@ -36,23 +36,23 @@ REST_S = 0.05
 
 @dataclass
 class Reading:
-    """One who reads along."""
+    """A follower."""
 
     followed: LogFollower
     bell: Watch = field(init=False)
     rung: asyncio.Event = field(default_factory=asyncio.Event)
     rings: int = 0
     texts: list[str] = field(default_factory=list)
-    """Of the events that were told."""
+    """The texts of the events that arrived."""
     most: int = 0
-    """Items that were told at once."""
+    """Items that arrived together."""
 
     def ring(self) -> None:
         self.rings += 1
         self.rung.set()
 
     async def look(self) -> None:
-        """Wait for the bell, and tell what has come."""
+        """Wait for the notification, and return what arrived."""
         await self.rung.wait()
         self.rung.clear()
         await self.followed.refresh()
@@ -81,7 +81,7 @@ async def reading(home: Path, rest_s: float = REST_S) -> AsyncIterator[Reading]:
             bell.close()
 
 
-async def test_when_the_bell_rings_the_event_can_be_read(tmp_path: Path) -> None:
+async def test_event_is_readable_when_the_notification_arrives(tmp_path: Path) -> None:
     async with writer(tmp_path) as owner, reading(tmp_path, rest_s=0.0) as it:
         assert it.followed.owner == Owner(owner.process.pid, "")
         for number in range(30):
@@ -126,7 +126,7 @@ async def test_stored_events_of_a_killed_process_are_shown(tmp_path: Path, write
         flood = asyncio.ensure_future(owner.do(commits=100_000 if writes else 20))
         await until_so(it, lambda: len(it.texts) >= 60)
         while not writes and (it.rung.is_set() or it.bell._resting is not None):
-            await it.look()  # nothing but its end rings from here on
+            await it.look()  # from here on only its end notifies
         os.kill(owner.process.pid, signal.SIGKILL)
         await asyncio.gather(flood, return_exceptions=True)
         await until_so(it, lambda: it.followed.owner is None)
@@ -255,7 +255,7 @@ async def test_following_stops_while_seeking_and_resumes_at_the_end(
 
 @asynccontextmanager
 async def replaying(double: ManagerDouble, owner: Writer) -> AsyncIterator[Running]:
-    """The app with nothing but the writer's conversation."""
+    """The app with only the writer's conversation."""
     from tests.tui.workspace.running_app import running
 
     async with running((120, 30), double) as it:

@@ -1,4 +1,4 @@
-"""A replay on the screen: its keys, its bar, what it refuses, and that it has nothing to act with."""
+"""A replay on the screen: its keys, its bar, what it refuses, and that it cannot act."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def a_tape() -> Tape:
 
 
 async def press(it: Running, *keys: str) -> int:
-    """Press keys; the event at which it stands then."""
+    """Press keys. Returns the event of the new position."""
     await it.pilot.press(*keys)
     await it.pilot.pause()
     await until(it.pilot, lambda: replay(it).target is None and not replay(it).playing)
@@ -41,7 +41,7 @@ async def press(it: Running, *keys: str) -> int:
     return replay(it).player.latest_id
 
 
-async def test_keys_go_by_events_turns_and_tenths(tmp_path: Path) -> None:
+async def test_keys_step_by_events_turns_and_tenths(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         assert await press(it, "right", "right") == 1
@@ -58,7 +58,7 @@ async def test_keys_go_by_events_turns_and_tenths(tmp_path: Path) -> None:
         assert await press(it, "g", *"0:05", "enter") == 4
 
 
-async def test_many_keys_at_once_all_count(tmp_path: Path) -> None:
+async def test_keys_pressed_quickly_all_count(tmp_path: Path) -> None:
     await long_tape(40).keep(tmp_path)
     async with replaying(tmp_path, "long") as it:
         assert await press(it, *["right"] * 30) == 29
@@ -131,7 +131,7 @@ async def test_tab_title_names_the_replay(tmp_path: Path) -> None:
         assert it.app.focused is it.app.workspace.transport
 
 
-async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
+async def test_bookmarks_are_set_stored_and_visited(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         assert await press(it, "apostrophe") == -1
@@ -148,7 +148,7 @@ async def test_marks_are_set_kept_and_gone_to(tmp_path: Path) -> None:
         assert replay(it).bookmarks == [8]
 
 
-async def test_words_are_searched_and_hits_gone_through(tmp_path: Path) -> None:
+async def test_search_steps_through_hits(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         assert await press(it, "slash", *"thing", "enter") == 0
@@ -168,7 +168,7 @@ async def test_click_on_the_timeline_seeks(tmp_path: Path) -> None:
         assert await press(it) == 5
 
 
-async def test_errors_and_turns_stand_on_the_line(tmp_path: Path) -> None:
+async def test_timeline_shows_errors_and_turns(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         await until(it.pilot, lambda: bool(replay(it).highlights.errors))
@@ -246,7 +246,7 @@ async def test_opening_the_conversation_closes_the_replay(tmp_path: Path) -> Non
         assert "Replay" not in it.screen_text()
 
 
-async def test_a_fork_is_made_at_the_event_that_is_shown(tmp_path: Path) -> None:
+async def test_fork_is_made_at_the_shown_event(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with running() as it:
         await open_replay(it.app, "tape", 3, home=tmp_path)
@@ -268,7 +268,7 @@ async def test_hidden_widgets_never_have_the_focus(tmp_path: Path) -> None:
     await a_tape().keep(tmp_path)
     async with replaying(tmp_path, "tape") as it:
         workspace = it.app.workspace
-        workspace.prompt.focus()  # as whoever began before the replay came to be shown
+        workspace.prompt.focus()  # as if it had begun before the replay was shown
         await settle(it)
         assert it.app.focused is workspace.transport
         assert await press(it, "home", "right") == 1

@@ -1,4 +1,4 @@
-"""A conversation replayed draws what it drew while it lived: every pane, text and styles, at every event."""
+"""A replay draws exactly what the live conversation drew: every pane, text and styles, at every event."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def test_stepping_shows_the_live_screens(tmp_path: Path, width: int) -> No
 async def test_seeking_shows_the_live_screens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: int) -> None:
     monkeypatch.setattr(
         "core.replay.timeline.PAGE", page
-    )  # with short pages, what stands longer comes from before them
+    )  # with short pages, longer-lasting state comes from before them
     tape = a_session()
     await tape.keep(tmp_path)
     seen = await as_it_was(tape.lived)

@@ -1,4 +1,4 @@
-"""The transport bar says where a replay is, as far as the width allows, and its line is a timeline of events."""
+"""The transport bar shows the position of a replay, as far as the width allows, and a timeline of events."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_bookmark_covers_other_marks() -> None:
 
 @pytest.mark.parametrize("events", [0, 1, 2])
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_the_shortest_conversations_have_a_line(events: int, width: int) -> None:
+def test_shortest_conversations_have_a_timeline(events: int, width: int) -> None:
     at = Position(events - 1, events, 0, 0, 0.0, 0.0, 0.0)
     assert len(line(TransportState(at, turns=(0, 99)), width)) == width
     assert HEAD in line(TransportState(at), width)

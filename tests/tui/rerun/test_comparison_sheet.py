@@ -76,7 +76,7 @@ def test_header_shows_action_and_outcome() -> None:
     ]
 
 
-def test_every_rule_has_its_words() -> None:
+def test_every_rule_has_a_description() -> None:
     assert set(RULE_WORDS) == {rule.name for rule in RULES} | {"workspace", "host"}
 
 

@@ -29,7 +29,7 @@ TURNS: list[dict[str, Any]] = [{"tool_calls": [bash("echo same"), bash("cat give
 async def workspace(
     tmp_path: Path, size: tuple[int, int] = (140, 40), turns: list[dict[str, Any]] = TURNS
 ) -> AsyncIterator[tuple[HandloomApp, Pilot[None], ConversationManager]]:
-    """The app with a recorded session in its tab; the file that it read differs from what it was."""
+    """The app with a recorded session in its tab, whose input file has changed since."""
     folder = tmp_path / "workspace"
     folder.mkdir()
     (folder / "given").write_text("then\n")
@@ -65,7 +65,7 @@ def result_rows(screen: RerunScreen) -> list[str]:
     return [view.render_line(y).text.rstrip() for y in range(view.size.height)]
 
 
-async def test_a_session_is_run_again_and_looked_at(tmp_path: Path) -> None:
+async def test_session_is_rerun_and_compared(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, _):
         screen = await run_again(app, pilot)
         await until(pilot, lambda: "Finished ·" in shown(app))
@@ -110,7 +110,7 @@ async def _play(play: Callable[[], Any]) -> None:
     await play()
 
 
-async def test_below_a_hundred_columns_results_stand_in_one_column(tmp_path: Path) -> None:
+async def test_results_are_in_one_column_below_a_hundred_columns(tmp_path: Path) -> None:
     async with workspace(tmp_path, size=(80, 24)) as (app, pilot, _):
         screen = await run_again(app, pilot)
         await until(pilot, lambda: "Finished ·" in shown(app))
@@ -120,7 +120,7 @@ async def test_below_a_hundred_columns_results_stand_in_one_column(tmp_path: Pat
         await until(pilot, lambda: any("│   [exit code 0]" in row for row in result_rows(screen)))
 
 
-async def test_a_run_that_is_over_is_compared_anew_from_the_two_logs(tmp_path: Path) -> None:
+async def test_finished_run_is_compared_again_from_the_two_logs(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, _):
         await run_again(app, pilot)
         await until(pilot, lambda: "Finished ·" in shown(app))
@@ -222,7 +222,7 @@ async def test_focus_moves_to_the_replay_when_a_waiting_run_is_closed(tmp_path: 
         await until(pilot, lambda: app.focused is app.workspace.transport)
 
 
-async def test_a_change_while_the_screen_is_being_removed_is_not_drawn(tmp_path: Path) -> None:
+async def test_change_during_removal_of_the_screen_is_not_drawn(tmp_path: Path) -> None:
     async with workspace(tmp_path) as (app, pilot, _):
         screen = await run_again(app, pilot)
         removed = screen.dismiss()

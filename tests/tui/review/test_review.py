@@ -1,4 +1,4 @@
-"""What the conversation has changed, as the user looks through it: the real app, real conversations, a real folder."""
+"""Reviewing the changes of a conversation: the real app, real conversations, a real folder."""
 
 from __future__ import annotations
 

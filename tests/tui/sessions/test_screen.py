@@ -37,7 +37,7 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 @dataclass
 class Home:
-    """A store with conversations, and what the screen did through its actions."""
+    """A store with conversations, and the actions that the screen called."""
 
     store: EventStore
     renamed: list[tuple[str, str]] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Home:
     open_states: dict[str, OpenState] = field(default_factory=dict)
 
     async def put(self, id: str, title: str = "", *said: str, minutes: int = 0, **named: str) -> None:
-        """A conversation in which this was said, ended so many minutes before NOW."""
+        """A conversation with this message that ended a number of minutes before NOW."""
         at = NOW - timedelta(minutes=minutes, seconds=len(said))
         events: list[Event] = [MessageAction(content=text) for text in said or ("hello",)]
         events.append(AgentStateChangedObservation(agent_state=AgentState(named.get("state", "finished"))))
@@ -122,12 +122,12 @@ class Shown:
 
     @property
     def screen(self) -> SessionsScreen:
-        """The session manager, below whatever dialog is up."""
+        """The session manager below any open dialog."""
         return next(screen for screen in self.app.screen_stack if isinstance(screen, SessionsScreen))
 
     @property
     def text(self) -> str:
-        """What the screen shows."""
+        """The visible screen."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in lines)
 
@@ -180,7 +180,7 @@ class TestList:
                 await it.until_said("Fix the parser", "夜莺 Release", "3 of 3")
             assert "\x1b" not in it.text
 
-    async def test_typing_narrows_down_and_enter_opens_at_once(self, home: Home) -> None:
+    async def test_typing_filters_and_enter_opens_at_once(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press(*"releas", "enter")
             await it.until(lambda: bool(it.app.answers))
@@ -198,7 +198,7 @@ class TestList:
         async with shown(home) as it:
             await it.until_said("▶ Fix the parser ● open here", "◌ open elsewhere", "◆ what is", "[fork]")
 
-    async def test_a_double_click_opens_and_one_click_does_not(self, home: Home) -> None:
+    async def test_double_click_opens_and_single_click_does_not(self, home: Home) -> None:
         async with shown(home) as it:
             await it.pilot.click(RowsView, offset=(10, 2))
             assert it.rows.cursor == 1
@@ -225,13 +225,13 @@ class TestList:
             await it.press("down", "down")
             await it.until_said("the zebra ran", "/else")
 
-    async def test_the_order_turns(self, home: Home) -> None:
+    async def test_order_can_be_reversed(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "o", "o")
             await it.until_said("by title")
             await it.until(lambda: it.text.index("Fix the parser") < it.text.index("what is"))
 
-    async def test_the_place_is_kept_for_the_next_time(self, home: Home) -> None:
+    async def test_position_is_kept_for_the_next_time(self, home: Home) -> None:
         place = ScreenState()
         async with shown(home, place=place) as it:
             await it.press("down", "down")
@@ -241,7 +241,7 @@ class TestList:
 
 
 class TestDelegates:
-    async def test_they_are_folded_below_their_parent(self, home: Home) -> None:
+    async def test_delegates_are_folded_below_their_parent(self, home: Home) -> None:
         for id in ("d1", "d2"):
             lease = await home.store.create_conversation(
                 id, title=f"task {id}", workspace="/work", model="demo", parent="aa1", parent_action=1
@@ -258,7 +258,7 @@ class TestDelegates:
 
 
 class TestChips:
-    async def test_a_key_turns_one_and_backspace_takes_the_last_away(self, home: Home) -> None:
+    async def test_key_toggles_a_chip_and_backspace_removes_the_last(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "1")
             await it.until_said("folder: this", "2 of 3")
@@ -276,7 +276,7 @@ class TestChips:
             await it.pilot.click(ChipBar, offset=(len("1 folder: this "), 0))
             await it.until_said("folder: any", "3 of 3")
 
-    async def test_a_model_is_chosen_from_a_list(self, home: Home) -> None:
+    async def test_model_is_chosen_from_a_list(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "2")
             await it.until(lambda: it.app.screen is not it.screen)
@@ -286,7 +286,7 @@ class TestChips:
 
 
 class TestSearch:
-    async def test_hits_stand_below_their_conversation_and_open_at_the_event(self, home: Home) -> None:
+    async def test_hits_are_below_their_conversation_and_open_at_the_event(self, home: Home) -> None:
         await home.store.index()
         async with shown(home) as it:
             await it.press("tab", *"zebra")
@@ -307,7 +307,7 @@ class TestSearch:
 
 
 class TestChanges:
-    async def test_a_new_name_is_stored_and_shown(self, home: Home) -> None:
+    async def test_new_name_is_stored_and_shown(self, home: Home) -> None:
         async with shown(home) as it:
             await it.press("down", "r")
             await it.until(lambda: it.app.screen is not it.screen)

@@ -67,7 +67,7 @@ async def test_every_field_has_a_control_that_writes_it(tmp_path: Path) -> None:
         assert value != info.default or name == "runtime", name
 
 
-async def test_a_wrong_value_is_told_at_the_field_while_it_is_typed_and_is_not_written(tmp_path: Path) -> None:
+async def test_wrong_value_is_reported_while_typing_and_not_written(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         await go_to(it, "agent.max_iterations")
         await it.press("enter", "ctrl+u", *"0")
@@ -81,7 +81,7 @@ async def test_a_wrong_value_is_told_at_the_field_while_it_is_typed_and_is_not_w
         assert "It takes effect for conversations that are opened later." in it.screen_text()
 
 
-async def test_a_value_of_the_environment_is_shown_as_that_and_cannot_be_changed(tmp_path: Path) -> None:
+async def test_environment_value_is_shown_and_cannot_be_changed(tmp_path: Path) -> None:
     async with settings_of(tmp_path, HANDLOOM__AGENT__CONFIRM="never") as it:
         await go_to(it, "agent.confirm")
         assert "‹ never ›" in it.screen_text()
@@ -91,7 +91,7 @@ async def test_a_value_of_the_environment_is_shown_as_that_and_cannot_be_changed
         assert not (tmp_path / "config.toml").exists()
 
 
-async def test_delete_takes_a_field_back_to_its_default(tmp_path: Path) -> None:
+async def test_delete_resets_a_field_to_its_default(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("# mine\n[agent]\nmax_iterations = 7\n")
     async with settings_of(tmp_path) as it:
         await go_to(it, "agent.max_iterations")
@@ -101,7 +101,7 @@ async def test_delete_takes_a_field_back_to_its_default(tmp_path: Path) -> None:
     assert (tmp_path / "config.toml").read_text().startswith("# mine")
 
 
-async def test_a_slash_narrows_down_and_escape_leaves_step_by_step(tmp_path: Path) -> None:
+async def test_slash_filters_and_escape_leaves_step_by_step(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         await it.press("slash", *"budget")
         assert [option.id for option in list_of(it).options if option.id] == ["agent.max_budget", "day.max_budget"]
@@ -115,7 +115,7 @@ async def test_a_slash_narrows_down_and_escape_leaves_step_by_step(tmp_path: Pat
         assert it.shows_the_workspace
 
 
-async def test_a_change_that_is_saved_once_the_screen_is_closed_is_not_drawn(tmp_path: Path) -> None:
+async def test_change_saved_after_the_screen_closed_is_not_drawn(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         await go_to(it, "agent.max_iterations")
         screen = it.app.screen
@@ -128,7 +128,7 @@ async def test_a_change_that_is_saved_once_the_screen_is_closed_is_not_drawn(tmp
     assert load(tmp_path, {}).agent.max_iterations == 77
 
 
-async def test_a_group_leads_to_its_fields(tmp_path: Path) -> None:
+async def test_group_leads_to_its_fields(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         groups = it.app.screen.query_one("#settings-groups", Clickable)
         groups.focus()
@@ -137,7 +137,7 @@ async def test_a_group_leads_to_its_fields(tmp_path: Path) -> None:
         assert list_of(it).highlighted_option.id == "agent.name"  # type: ignore[union-attr]
 
 
-async def test_a_click_marks_a_field_and_a_double_click_changes_it(tmp_path: Path) -> None:
+async def test_click_highlights_a_field_and_double_click_changes_it(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         found = list_of(it)
         row = found.get_option_index("agent.max_budget")
@@ -150,7 +150,7 @@ async def test_a_click_marks_a_field_and_a_double_click_changes_it(tmp_path: Pat
         assert it.app.screen.query_one("#settings-value", Input).has_focus
 
 
-async def test_a_file_that_cannot_be_read_is_told_and_the_workspace_stays(tmp_path: Path) -> None:
+async def test_unreadable_file_is_reported_and_the_workspace_stays(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("model = [")
     async with running(manager=ManagerDouble(home=tmp_path)) as it:
         await it.press("ctrl+x", "comma")
@@ -159,7 +159,7 @@ async def test_a_file_that_cannot_be_read_is_told_and_the_workspace_stays(tmp_pa
 
 
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
-async def test_at_every_size_the_highlighted_field_is_on_the_screen(size: tuple[int, int], tmp_path: Path) -> None:
+async def test_highlighted_field_is_visible_at_every_size(size: tuple[int, int], tmp_path: Path) -> None:
     async with settings_of(tmp_path, size) as it:
         await it.press(*["down"] * 12)
         found = list_of(it)
@@ -169,7 +169,7 @@ async def test_at_every_size_the_highlighted_field_is_on_the_screen(size: tuple[
         assert str(option.id).rpartition(".")[2][:6] in it.screen_text()
 
 
-async def test_an_emptied_number_takes_its_default(tmp_path: Path) -> None:
+async def test_emptied_number_gets_its_default(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text("[agent]\nmax_iterations = 7\n")
     async with settings_of(tmp_path) as it:
         await go_to(it, "agent.max_iterations")
@@ -177,7 +177,7 @@ async def test_an_emptied_number_takes_its_default(tmp_path: Path) -> None:
         assert load(tmp_path, {}).agent.max_iterations == 500
 
 
-async def test_the_row_of_keys_leads_to_their_file_and_nothing_changes_it_here(tmp_path: Path) -> None:
+async def test_keys_row_opens_their_file_and_changes_nothing(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         await it.press("slash", *"keys.", "down", "end", "delete")
         assert "Your keys are in config.toml. /keys opens it" in it.screen_text()

@@ -1,4 +1,4 @@
-"""The help: keys of the place where the focus is first, found by typing, in two columns where there is room."""
+"""The help: keys of the focused widget first, search by typing, two columns if there is space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys of the user's own: what a row may say, what is told of one that is wrong, and what follows one that is right."""
+"""Custom keys: valid rows, errors of invalid ones, and the effects of valid ones."""
 
 from __future__ import annotations
 
@@ -66,14 +66,14 @@ def test_shown_key_can_be_parsed_again() -> None:
 @pytest.mark.parametrize(
     "key", ["ctrl+shift+p", "shift+enter", "ctrl+enter", "super+a", "ctrl+9", "f13", "alt+question_mark"]
 )
-def test_keys_that_need_the_kitty_protocol(key: str) -> None:
+def test_keys_that_need_the_kitty_protocol_are_recognised(key: str) -> None:
     assert shortcut_keys.needs_protocol(key)
 
 
 @pytest.mark.parametrize(
     "key", ["ctrl+e", "alt+n", "alt+shift+n", "shift+tab", "ctrl+shift+left", "shift+f5", "ctrl+underscore"]
 )
-def test_keys_that_every_terminal_sends(key: str) -> None:
+def test_keys_that_every_terminal_sends_are_recognised(key: str) -> None:
     assert not shortcut_keys.needs_protocol(key)
     assert not shortcut_keys.refused(key)
 
@@ -292,7 +292,7 @@ OF_ITS_OWN = {
 """Texts of places that have their own keys, which are no commands of the table."""
 
 
-def test_no_text_writes_the_key_of_a_command_instead_of_asking_for_it() -> None:
+def test_texts_insert_keys_from_the_table() -> None:
     written = re.compile(r"(?i)\bctrl\+(?!\w*enter)\S|\bF[1-9][0-2]?\b")
     assert {text for text in all_texts() if written.search(re.sub(r'"[^"]*"', "", text))} - OF_ITS_OWN == set()
     core = [path for path in (ROOT / "core").rglob("*.py") if written.search(path.read_text("utf-8"))]

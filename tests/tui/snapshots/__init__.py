@@ -1,5 +1,5 @@
-"""Pictures of screens as text, one file each: what stands there, in which style, and what each style is.
+"""Snapshots of screens as text, one file each: text, styles, and the definition of each style.
 
-A picture that differs fails its test with the difference, line by line. `HANDLOOM_SNAPSHOTS=write` takes them all anew;
-what changed is then read in the diff of the commit, and a picture that nobody looks at is of no use.
+A test fails with a line-by-line diff if its snapshot differs. `HANDLOOM_SNAPSHOTS=write` updates all of them; review
+the changes in the diff of the commit.
 """

@@ -17,7 +17,7 @@ WRITES = os.environ.get("HANDLOOM_SNAPSHOTS") == "write"
 
 
 def written(app: App[None]) -> str:
-    """The screen as it is, in three parts."""
+    """The current screen, in three parts."""
     letters: dict[str, str] = {}
     texts, styles = [], []
     for strip in app.screen._compositor.render_strips():
@@ -43,7 +43,7 @@ def _named(style: Style | None) -> str:
 
 
 def compare(name: str, app: App[None]) -> None:
-    """Fail where the screen is another one than in the file of this name; take it anew where that is wished."""
+    """Fail if the screen differs from the file of this name; write it instead if requested."""
     path, now = FOLDER / f"{name}.txt", written(app)
     if WRITES:
         path.write_text(now, "utf-8")

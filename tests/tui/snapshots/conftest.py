@@ -1,4 +1,4 @@
-"""The same clock everywhere, and nothing of whoever runs the test."""
+"""A fixed clock, and nothing of the environment of the person who runs the test."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the snapshots show: one conversation with everything that a screen has to tell apart."""
+"""The content of snapshots: one conversation with everything that a screen can show."""
 
 from __future__ import annotations
 

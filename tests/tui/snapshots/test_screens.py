@@ -1,4 +1,4 @@
-"""Every screen and pane as it looks, and the workspace at every size. HANDLOOM_SNAPSHOTS=write takes them anew."""
+"""Snapshots of every screen and pane, and of the workspace at every size. HANDLOOM_SNAPSHOTS=write updates them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ async def everything(it: Running) -> None:
 
 
 @pytest.mark.parametrize("name", SCREENS)
-async def test_the_screen_looks_as_it_did(name: str) -> None:
+async def test_screen_matches_its_snapshot(name: str) -> None:
     async with running(size=(100, 30)) as it:
         await everything(it)
         await it.press(*SCREENS[name])
@@ -63,20 +63,20 @@ async def test_the_screen_looks_as_it_did(name: str) -> None:
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_the_workspace_looks_as_it_did(size: tuple[int, int]) -> None:
+async def test_workspace_matches_its_snapshot(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await everything(it)
         compare(f"workspace-{size[0]}x{size[1]}", it.app)
 
 
 @pytest.mark.parametrize("size", SIZES, ids=str)
-async def test_a_question_looks_as_it_did(size: tuple[int, int]) -> None:
+async def test_question_matches_its_snapshot(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await conversation(it)
         compare(f"question-{size[0]}x{size[1]}", it.app)
 
 
-async def test_a_halt_looks_as_it_did() -> None:
+async def test_halt_matches_its_snapshot() -> None:
     async with running(size=(100, 30)) as it:
         await conversation(it, asks=False)
         halt = Halt(HaltKind.LIMIT)
@@ -85,7 +85,7 @@ async def test_a_halt_looks_as_it_did() -> None:
         compare("halt", it.app)
 
 
-async def test_the_leaders_keys_look_as_they_did() -> None:
+async def test_leader_panel_matches_its_snapshot() -> None:
     async with running(size=(100, 30)) as it:
         await conversation(it, asks=False)
         await it.press("ctrl+x")
@@ -94,7 +94,7 @@ async def test_the_leaders_keys_look_as_they_did() -> None:
         compare("screen-leader", it.app)
 
 
-async def test_two_conversations_side_by_side_look_as_they_did() -> None:
+async def test_split_matches_its_snapshot() -> None:
     async with running(size=(160, 48)) as it:
         await conversation(it, asks=False)
         await it.press("ctrl+n")
@@ -104,7 +104,7 @@ async def test_two_conversations_side_by_side_look_as_they_did() -> None:
         compare("split", it.app)
 
 
-async def test_the_first_start_looks_as_it_did() -> None:
+async def test_first_start_matches_its_snapshot() -> None:
     async with running(size=(100, 30), model=None) as it:
         await it.settle()
         compare("screen-start", it.app)

@@ -20,20 +20,20 @@ async def shown(it: Running) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in OURS.glob("*.toml")))
-async def test_the_theme_looks_as_it_did(name: str) -> None:
+async def test_theme_matches_its_snapshot(name: str) -> None:
     async with running(size=SIZE, theme=name) as it:
         await shown(it)
         compare(name, it.app)
 
 
-async def test_without_colours_it_looks_as_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_no_color_matches_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     async with running(size=SIZE) as it:
         await shown(it)
         compare("no-color", it.app)
 
 
-async def test_in_ascii_it_looks_as_it_did() -> None:
+async def test_ascii_matches_its_snapshot() -> None:
     async with running(size=SIZE, screen=ScreenSettings(glyphs="ascii")) as it:
         await shown(it)
         compare("ascii", it.app)

@@ -14,7 +14,7 @@ from tui.dialogs.dialog import TextScreen
 from tui.statistics.cli import report
 
 
-async def test_the_dialog_shows_what_the_command_prints(tmp_path: Path) -> None:
+async def test_dialog_shows_the_output_of_the_command(tmp_path: Path) -> None:
     async with EventStore(tmp_path) as store:
         lease = await store.create_conversation("c0", title="Mend it", workspace="/work", model="demo", repository="")
         stream = EventStream(store, lease)

@@ -1,4 +1,4 @@
-"""The emulator: bytes to cells, whatever the bytes are."""
+"""The emulator: any bytes become cells."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def text(emulator: Emulator) -> list[str]:
     return ["".join(run.text for run in emulator.line(y)) for y in range(emulator.height)]
 
 
-def test_libghostty_works_where_it_has_wheels() -> None:
+def test_libghostty_works_if_a_wheel_exists() -> None:
     project = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["project"]
     (wanted,) = [Requirement(line) for line in project["dependencies"] if line.startswith("pyghostty")]
     assert wanted.marker is not None

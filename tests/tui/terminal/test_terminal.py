@@ -179,7 +179,7 @@ def test_switched_emulator_keeps_output() -> None:
 
 
 class TakenApp(TerminalApp):
-    """A terminal that is the user's, and what they typed into it."""
+    """A terminal controlled by the user, and the keys that they typed."""
 
     def __init__(self, model: TerminalModel) -> None:
         super().__init__(model)

@@ -73,7 +73,7 @@ class HostileWorkspace(HandloomApp):
         session.running = [Job(pid=1, command=TEXT, state=TEXT, started_at=0.0, cpu_s=0.0, foreground=False)]
         session.left, session.why_open = [TEXT], TEXT
         await session.become(reason=TEXT)
-        await session.queue(HOSTILE)  # goes back into the prompt as it is: there, the choke point alone holds
+        await session.queue(HOSTILE)  # goes back into the prompt unchanged: there only the strip filter sanitises it
         session.info = replace(session.info, workspace=TEXT)
         await self._whole_chat()
         if self.how == "live":

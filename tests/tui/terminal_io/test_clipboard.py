@@ -1,4 +1,4 @@
-"""The clipboard: every way that leads to it, which one was gone, and what it says about that."""
+"""The clipboard: every way to copy, the one that was used, and the message about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_missing_tools_are_skipped() -> None:
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs; what they are given lies beside them."""
+    """A folder of programs that write their input to files beside them."""
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     return tmp_path
 
@@ -78,7 +78,7 @@ def test_message_says_how_it_was_copied(worked: list[str], sent: bool, environ: 
 
 
 def record_emitted(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the app sends to the terminal from now on."""
+    """The app's output to the terminal from now on."""
     sent: list[str] = []
     monkeypatch.setattr(it.app, "emit", sent.append)
     return sent

@@ -1,4 +1,4 @@
-"""ASCII: where it is wished, or all that the terminal's encoding can, nothing of ours is drawn with anything else."""
+"""ASCII, by setting or because of the terminal's encoding: Handloom draws no other characters."""
 
 from __future__ import annotations
 

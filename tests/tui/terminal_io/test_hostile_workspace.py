@@ -1,4 +1,4 @@
-"""The terminal-escape suite: whatever stands in whichever field of whichever event, the terminal gets our sequences."""
+"""The terminal-escape suite: with hostile text in every field of every event, only own sequences reach the terminal."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OURS = re.compile(
     r"|\x1b\[[<>][0-9]*u"  # the keyboard protocol
     r"|\x1b\[2[23];2t"  # the title, kept and given back
     r"|\x1b\]2;[^\x00-\x1f\x7f-\x9f]*\x1b\\"  # the title
-    r"|\x1b\]52;c;(?!U0VDUkVU)[A-Za-z0-9+/=]*(?:\x07|\x1b\\)"  # what the user copies, but not what an event has of it
+    r"|\x1b\]52;c;(?!U0VDUkVU)[A-Za-z0-9+/=]*(?:\x07|\x1b\\)"  # copied by the user, but not from an event
     r"|\x1b\]22;[a-z-]*\x07"  # the shape of the mouse pointer
     r"|\x1b\]8;id=[0-9-]*;(?:https?://[\x21-\x7e]*)?\x1b\\"  # links, and their end
     r"|\x1b\]8;;\x1b\\"
     r"|\x07"  # the bell
     rf"|{re.escape(QUERY + QUERY_IMAGES)}"  # which pictures it draws, asked when a page is to be drawn
 )
-"""Everything that the program may say to the terminal. What is left has to be text."""
+"""All sequences that the program may write. The rest must be text."""
 ACTING = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 

@@ -1,4 +1,4 @@
-"""The steps of a long command as they are shown: redrawn on a terminal, a line each elsewhere."""
+"""The steps of a long command: redrawn on a terminal, one line each elsewhere."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ WITHIN_S = 60.0
 
 
 class Terminal:
-    """A terminal of so many columns, and what was written to it."""
+    """A terminal with this many columns, and its output."""
 
     def __init__(self, columns: int) -> None:
         self._master, slave = pty.openpty()

@@ -1,4 +1,4 @@
-"""What the sanitiser promises about any text."""
+"""Properties of sanitised text."""
 
 import unicodedata
 

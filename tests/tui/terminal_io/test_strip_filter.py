@@ -1,4 +1,4 @@
-"""Nothing but our own escape sequences reaches a real terminal; without the choke point, others would."""
+"""Only Handloom's own escape sequences reach a real terminal; without the strip filter, others would."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Themes: ours are readable, a bad file is reported and the rest is loaded."""
+"""Themes: shipped ones are readable, a bad file is reported and the others are loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tui.themes.theme_files import OURS, ThemeError, contrast_ratio, load, load_
 OUR_FILES = sorted(OURS.glob("*.toml"))
 
 
-def test_there_are_at_least_eight_dark_and_light_with_and_without_colours_of_their_own() -> None:
+def test_there_are_at_least_eight_dark_and_light_themes() -> None:
     themes, problems = load_all([OURS])
     assert problems == []
     assert len(themes) >= 8
@@ -22,12 +22,12 @@ def test_there_are_at_least_eight_dark_and_light_with_and_without_colours_of_the
 
 
 @pytest.mark.parametrize("name", ["loom-contrast-dark", "loom-contrast-light"])
-def test_those_of_high_contrast_have_it(name: str) -> None:
+def test_high_contrast_themes_have_high_contrast(name: str) -> None:
     assert too_faint(load(OURS / f"{name}.toml"), 7.0) == []
 
 
 @pytest.mark.parametrize("path", OUR_FILES, ids=lambda path: path.stem)
-def test_ours_can_be_read(path: Path) -> None:
+def test_shipped_themes_are_readable(path: Path) -> None:
     assert load(path).name == path.stem
 
 
@@ -64,7 +64,7 @@ def test_invalid_colour_is_named() -> None:
         ("ansi = true\n", "must be one of"),
     ],
 )
-def test_what_a_theme_promises_is_held(tmp_path: Path, text: str, told: str) -> None:
+def test_properties_declared_by_a_theme_hold(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "mine.toml").write_text(text + (OURS / "loom-dark.toml").read_text())
     with pytest.raises(ThemeError, match=told):
         load(tmp_path / "mine.toml")

@@ -1,4 +1,4 @@
-"""What a folder brings is shown whole and clean, asked about once, and counts after a yes; a no is the default."""
+"""The files of a folder are shown completely and sanitised, and are used after approval; refusing is the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The workspace in a language that nobody speaks: every word of ours in brackets, so that the others stand out.
+"""The workspace in a pseudo-language: every translatable word is in brackets, so that other words are noticed.
 
 `python -m tests.tui.workspace.pseudo_language` walks through all screens and prints which words without brackets each
 has drawn: what a catalogue could not reach, besides the texts of the conversation, names and keys.
@@ -23,7 +23,7 @@ _WORD = re.compile(r"(?<![A-Za-z⟦_%/.])[A-Za-z]{2,}(?![A-Za-z_])")
 
 
 def pseudo(text: str) -> str:
-    """The text with its words in brackets and its places as they are."""
+    """The text with its words in brackets and its placeholders unchanged."""
     parts = string.Formatter().parse(text)
     return "".join(
         re.sub("[A-Za-z]+", r"⟦\g<0>⟧", words) + (f"{{{name}}}" if name is not None else "")
@@ -49,7 +49,7 @@ async def walk() -> Mapping[str, Mapping[str, list[str]]]:
         async for stop in tour(it.app, it.session, it.pilot.pause):
             await it.pilot.pause()
             screen = _words(it.screen_text())
-            it.app.workspace.hints.flash("")  # what is told there comes from anywhere
+            it.app.workspace.hints.flash("")  # this text has no fixed source
             parts = (it.app.workspace.footer, it.app.workspace.hints, it.app.workspace.query_one(WhichKey))
             frame = " ".join(str(part.render()) for part in parts)
             found[stop] = {"screen": screen, "frame": _words(frame)}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Clock:
-    """A clock that stands until it is moved."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -55,7 +55,7 @@ class Running:
 
     @property
     def prompt_has_focus(self) -> bool:
-        """Whether what is typed goes into the prompt."""
+        """Whether typed text goes into the prompt."""
         return self.app.focused is self.app.workspace.prompt
 
     async def press(self, *keys: str) -> None:
@@ -77,18 +77,18 @@ class Running:
         await self.pilot.pause()
 
     async def _workers_done(self) -> None:
-        """Those that come to an end by themselves: a page is watched for as long as its pane is in sight."""
+        """Workers that end without help: a page is watched while its pane is visible."""
         if ending := [worker for worker in self.app.workers if worker.group != "page"]:
             await self.app.workers.wait_for_complete(ending)
 
     def screen_text(self) -> str:
-        """What the screen shows, as text."""
+        """The text of the screen."""
         lines = self.app.screen._compositor.render_strips()
         return "\n".join("".join(segment.text for segment in strip) for strip in lines)
 
 
 def draw_now(app: HandloomApp) -> None:
-    """Draw the next frame, whatever its time: on a busy machine frames are drawn more seldom."""
+    """Draw the next frame, even if it is not due: a busy machine draws fewer frames."""
     app.frames.draw()
     for canvas in app.workspace.query(Canvas):
         if canvas._flush_wanted:

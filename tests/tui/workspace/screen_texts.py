@@ -1,4 +1,4 @@
-"""Every text of ours that the screen may show, found in the source and in the tables that are looked up as they are."""
+"""Every text that the screen may show, found in the source and in tables of texts."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LOOKED_UP = {
     },
     "models/start_screen.py": {"offer.label"},
 }
-"""What is looked up and is no literal where it stands, by file; `from_tables` knows the texts that it can be."""
+"""Translated expressions that are not literals, by file; `from_tables` has their possible texts."""
 
 
 class Asked(NamedTuple):

@@ -1,4 +1,4 @@
-"""Notifications: only to who is away, only what is worth it, in the words of each terminal, and nothing foreign."""
+"""Notifications: only if the user is away, only for important changes, in each terminal's sequence, and sanitised."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tui.workspace.conversation_status import Attention, Mark, Wait
         ([(Mark.RUNNING, 0), (Mark.IDLE, 30), (Mark.RUNNING, 31), (Mark.IDLE, 32)], False),
     ],
 )
-def test_changes_that_are_worth_a_notification(states: list[tuple[Mark | Wait, float]], told: bool) -> None:
+def test_changes_worth_a_notification_are_recognised(states: list[tuple[Mark | Wait, float]], told: bool) -> None:
     attention = Attention()
     *before, (mark, now) = states
     for earlier, at in before:
@@ -66,7 +66,7 @@ def test_notification_uses_the_terminals_own_sequence(environ: dict[str, str], e
 
 
 @pytest.mark.parametrize("environ", [KITTY, {"TERM": "foot"}, {"TERM_PROGRAM": "ghostty"}])
-def test_no_text_ends_the_sequence_that_it_stands_in(environ: dict[str, str]) -> None:
+def test_text_cannot_end_its_escape_sequence(environ: dict[str, str]) -> None:
     for sequence in (escapes.notification(HOSTILE, environ), escapes.title(HOSTILE)):
         inner = sequence.removeprefix("\x1b]").removesuffix("\x1b\\")
         assert len(sequence) - len(inner) == 4
@@ -74,7 +74,7 @@ def test_no_text_ends_the_sequence_that_it_stands_in(environ: dict[str, str]) ->
 
 
 def heard(it: Running, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the app sends to the terminal from now on."""
+    """The app's output to the terminal from now on."""
     sent: list[str] = []
     monkeypatch.setattr(it.app, "emit", sent.append)
     return sent
@@ -125,7 +125,7 @@ WRITERS_AND_READERS = ("escapes.py", "textual_patches.py", "ghostty_emulator.py"
 """The first writes control sequences, the others only read them."""
 
 
-def test_one_module_alone_writes_control_sequences() -> None:
+def test_only_one_module_writes_control_sequences() -> None:
     found = [
         f"{path.name}: {sign}"
         for path in Path(next(iter(tui.__path__))).rglob("*.py")

@@ -13,7 +13,7 @@ from tui.shortcuts.keymap import clashes
 from tui.shortcuts.shortcut_keys import NEVER
 
 
-def test_no_key_and_no_leader_key_is_used_twice_in_a_scope() -> None:
+def test_no_key_or_leader_key_is_used_twice_in_a_scope() -> None:
     assert list(clashes(COMMANDS)) == []
 
 
@@ -21,7 +21,7 @@ def test_command_ids_are_unique() -> None:
     assert len(BY_ID) == len(COMMANDS)
 
 
-def test_no_key_is_one_that_terminals_send_as_something_else() -> None:
+def test_no_key_is_ambiguous_in_terminals() -> None:
     assert not {key for command in COMMANDS for key in command.keys} & NEVER
 
 

@@ -1,4 +1,4 @@
-"""The footer: what it tells, and what gives way first."""
+"""The footer: its content, and what is dropped first."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_numbers_are_short() -> None:
     assert elide_path("/home/me/projects/handloom", 12) == "/hom…andloom"
 
 
-def test_a_reached_limit_is_a_question_whatever_the_state() -> None:
+def test_reached_limit_is_a_question_in_every_state() -> None:
     assert mark_of("paused", wait_of("paused", "limit")) == (Mark.WAITING, "reached a limit")
     assert {mark_of("paused", wait_of("paused", str(kind)))[0] for kind in HaltKind} == {Mark.WAITING}
     assert mark_of("running", wait_of("running")) == (Mark.RUNNING, "running")

@@ -1,4 +1,4 @@
-"""The languages of the screen: every text of ours has one in every catalogue, and the workspace stands in each."""
+"""The languages of the screen: every text has a translation in every catalogue, and the workspace uses each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tui.__main__ import speak
 
 OTHERS = [language for language in i18n.languages() if language != "en"]
 KEYS = {"Enter", "Esc", "Tab", "Space", "PgUp", "PgDn", "Home", "End", "ctrl", "shift", "esc", "space"}
-"""Words of the frame that are nobody's to translate: how keys are called."""
+"""Words of the frame that are not translated: names of keys."""
 
 
 @pytest.fixture
@@ -49,25 +49,25 @@ def places(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_every_text_has_its_entry_and_every_entry_its_text(language: str) -> None:
+def test_texts_and_catalogue_entries_match(language: str) -> None:
     entries, texts = set(catalogue(language)), all_texts()
     assert texts - entries == set()
     assert entries - texts == set()
 
 
 @pytest.mark.parametrize("language", OTHERS)
-def test_an_entry_says_something_and_has_the_places_of_its_text(language: str) -> None:
+def test_entry_is_not_empty_and_has_the_placeholders_of_its_text(language: str) -> None:
     entries = catalogue(language)
     assert [text for text, said in entries.items() if not said.strip()] == []
     assert [text for text, said in entries.items() if places(text) != places(said)] == []
 
 
-def test_what_is_looked_up_is_a_literal_or_comes_from_a_known_table() -> None:
+def test_translated_texts_are_literals_or_from_a_known_table() -> None:
     others = [(found.place, found.said) for found in asked() if found.text is None]
     assert [(place, said) for place, said in others if said not in LOOKED_UP.get(place, ())] == []
 
 
-def test_texts_are_found_where_they_stand() -> None:
+def test_texts_are_found_in_the_source() -> None:
     assert {"Command palette", "Find a command by its name.", "{count} events", "NO SANDBOX"} <= all_texts()
 
 
@@ -88,17 +88,17 @@ def test_texts_are_found_where_they_stand() -> None:
         ("eo", {"LANG": "zh_CN.UTF-8"}, "en"),
     ],
 )
-def test_the_setting_wins_over_the_locale(setting: str, environ: dict[str, str], language: str) -> None:
+def test_setting_overrides_the_locale(setting: str, environ: dict[str, str], language: str) -> None:
     assert i18n.wanted(setting, environ) == language
 
 
-def test_english_is_a_language_without_a_catalogue() -> None:
+def test_english_has_no_catalogue() -> None:
     assert i18n.languages()[0] == "en"
     assert "zh" in i18n.languages()
     assert not (i18n.LOCALES / "en").exists()
 
 
-def test_the_setting_offers_every_language() -> None:
+def test_setting_offers_every_language() -> None:
     assert set(get_args(get_type_hints(ScreenSettings)["language"])) == {"auto", *i18n.languages()}
 
 
@@ -181,14 +181,14 @@ def test_screen_reader_mode_uses_the_language_of_the_locale(tmp_path: Path) -> N
     assert "输入消息后按 Enter。" in done.stdout
 
 
-# -- a language that nobody speaks -------------------------------------------------------------------------------------
+# -- pseudo-translation ------------------------------------------------------------------------------------------------
 
 
-def test_words_are_put_in_brackets_and_places_are_not() -> None:
+def test_pseudo_translation_keeps_placeholders() -> None:
     assert pseudo("Copied {count} characters") == "⟦Copied⟧ {count} ⟦characters⟧"
 
 
-def test_a_catalogue_reaches_every_word_of_the_frame() -> None:
+def test_every_text_of_the_frame_is_translated() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.tui.workspace.pseudo_language"],
         cwd=ROOT,

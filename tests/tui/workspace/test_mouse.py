@@ -1,4 +1,4 @@
-"""The mouse: a click focuses, the wheel scrolls what is under it, and a tab or a pane's name is gone to."""
+"""The mouse: a click focuses, the wheel scrolls the pane under it, and tabs and pane names can be clicked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.tui.workspace.running_app import Running, running
 
 
 async def wheel(it: Running, name: str, kind: type[events.MouseEvent], times: int = 1) -> None:
-    """Turn the wheel over a pane, wherever the focus is."""
+    """Turn the wheel over a pane, whatever has the focus."""
     x, y = it.app.workspace.pane(name).region.center
     for _ in range(times):
         at = {"x": int(x), "y": int(y), "screen_x": int(x), "screen_y": int(y)}

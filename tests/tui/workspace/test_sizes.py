@@ -1,4 +1,4 @@
-"""Sizes: useful at 80x24, whole at 160x48, and no crash at 20x5."""
+"""Sizes: useful at 80x24, complete at 160x48, and no crash at 20x5."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What models have told of, in another language: the form is translated, what stands in its places is not."""
+"""Notices of models in another language: the text is translated, its values are not."""
 
 from __future__ import annotations
 

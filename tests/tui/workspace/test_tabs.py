@@ -235,7 +235,7 @@ async def test_each_tab_keeps_its_draft_scroll_positions_filter_panes_and_mode()
 
 
 def state(it: Running) -> dict[str, object]:
-    """What a user would notice of a tab."""
+    """Behaviour of tabs that a user notices."""
     workspace, tab = it.app.workspace, it.app.tabs.current
     assert tab is not None
     return {
@@ -364,11 +364,11 @@ async def test_split_needs_a_second_conversation_and_room() -> None:
         assert "Only one conversation is shown" in it.screen_text()
 
 
-# -- what it costs -----------------------------------------------------------------------------------------------------
+# -- costs -------------------------------------------------------------------------------------------------------------
 
 
 class Drawn:
-    """Counts what is drawn."""
+    """Counts drawn frames."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.lines = self.frames = 0

@@ -1,4 +1,4 @@
-"""Waiting for the user: one look, one notice and one key, whatever it is that is waited for."""
+"""Waiting for the user: one look, one notification and one key for every reason."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ KINDS = {
 """How each comes about, and its words."""
 
 
-def test_every_kind_is_in_the_table() -> None:
+def test_every_kind_of_waiting_is_in_the_table() -> None:
     assert set(KINDS) == set(Wait)
 
 
 @pytest.mark.parametrize("kind", Wait, ids=lambda kind: kind.name.lower())
 @pytest.mark.parametrize("away", [True, False], ids=["away", "looking"])
-async def test_each_has_the_same_look_and_notice_and_is_reached_by_one_key(
+async def test_every_kind_of_waiting_looks_alike_and_is_reached_by_one_key(
     kind: Wait, away: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("TMUX", "KITTY_WINDOW_ID", "VTE_VERSION"):

@@ -277,7 +277,7 @@ async def test_session_list_is_filtered_and_opens_a_conversation() -> None:
         assert it.session is other
 
 
-async def test_the_model_and_the_mode_can_be_changed(it: Running) -> None:
+async def test_model_and_mode_can_be_changed(it: Running) -> None:
     await it.press("ctrl+x", "m", *"openai/gpt-x", "enter")
     assert it.session.active_model.name == "openai/gpt-x"
     modes = []
@@ -313,7 +313,7 @@ async def test_instructions_start_a_new_conversation() -> None:
         assert it.session.info.id == "c1"
 
 
-async def test_the_last_conversation_of_this_folder_is_resumed_with_its_tail() -> None:
+async def test_last_conversation_of_this_folder_is_resumed_at_its_end() -> None:
     manager = ManagerDouble()
     mine = manager.add(workspace="/work")
     for n in range(300):
@@ -331,7 +331,7 @@ async def test_unknown_conversation_is_reported_and_a_new_one_started() -> None:
         assert it.session.info.id == "c0"
 
 
-async def test_without_a_model_the_start_screen_offers_some_and_remembers_the_choice() -> None:
+async def test_without_a_model_the_start_screen_offers_some_and_stores_the_choice() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
         assert isinstance(it.app.screen, StartScreen)
@@ -653,7 +653,7 @@ async def test_background_job_is_ended_after_a_question(it: Running) -> None:
     await until(it.pilot, lambda: it.session.wishes[-1:] == [("end_job", "7")])
 
 
-async def test_a_variable_of_the_sandbox_is_set_and_removed_from_the_prompt(it: Running) -> None:
+async def test_sandbox_variable_is_set_and_removed_in_the_prompt(it: Running) -> None:
     await it.press(*"/env A=b =c", "enter")
     await until(it.pilot, lambda: "A is set from the next command on." in it.screen_text())
     await it.press(*"/env A", "enter")
