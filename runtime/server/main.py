@@ -46,6 +46,7 @@ from runtime.server.bash_session import NO_CHANGE_TIMEOUT_S, BashSession
 from runtime.server.edit_history import DiskHistory
 from runtime.server.file_actions import Files
 from runtime.server.lease import Lease, serve_repeatedly
+from runtime.server.mcp_proxy import MCPProxy
 from runtime.server.outputs import Outputs
 from runtime.server.proxy_forwarder import ProxyForwarder
 from runtime.server.request_guard import HEADER_TIMEOUT_S, IdleTimeout, RequestGuard
@@ -130,7 +131,8 @@ async def _serve(
     plugins = PluginStartup(options.plugins, context)
     shortage = ShortageWatch(working_dir, options.min_free)
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
-    routes = [*TerminalRoutes(bash).table, *plugins.routes]
+    servers = MCPProxy(working_dir, environment, umask)
+    routes = [*TerminalRoutes(bash).table, *servers.table, *plugins.routes]
 
     def load_history(owner: str) -> None:
         """Nobody can undo the edits of another owner."""
@@ -168,7 +170,7 @@ async def _serve(
         processes.kill_descendants(os.getpid())  # first, so that nothing below waits for these processes
         await bash.aclose()
         await shortage.aclose()
-        await asyncio.gather(outputs.aclose(), plugins.aclose())
+        await asyncio.gather(outputs.aclose(), plugins.aclose(), servers.aclose())
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
         if forwarder:
