@@ -143,15 +143,16 @@ class Supervisor:
         here = [server for server in self._servers.values() if server.spec.folder in ("", folder)]
         return sorted(here, key=lambda server: server.spec.name)
 
-    async def settled(self, folder: str, wait_s: float) -> None:
-        """Wait until no server of a workspace is connecting, or the time is over."""
+    def unsettled(self, folder: str) -> list[Server]:
+        """Return the servers of a workspace that are connecting and have not failed before, by name."""
+        return [one for one in self.at(folder) if one.state is ServerState.CONNECTING and not one.failures]
 
-        def is_settled() -> bool:
-            return not any(server.state is ServerState.CONNECTING for server in self.at(folder))
+    async def settled(self, folder: str, wait_s: float) -> None:
+        """Wait until each server of a workspace has its tools or has failed once, or the time is over."""
 
         try:
             async with asyncio.timeout(wait_s), self._changed:
-                await self._changed.wait_for(is_settled)
+                await self._changed.wait_for(lambda: not self.unsettled(folder))
         except TimeoutError:
             return
 
