@@ -87,7 +87,7 @@ class Toolbox:
         self._supervisor.listeners.discard(self._on_server)
 
     def _on_server(self, server: Server, message: str) -> None:
-        if server.spec.folder not in ("", self._folder):
+        if server.spec.workspace not in ("", self._folder):
             return
         if message:
             self._tell(Status("error" if server.message else "info", _status_id(server), message))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ async def test_missing_tools_are_told_with_the_instructions_while_they_are_missi
         at(1, EventSource.USER, MessageAction(content="What is here?")),
     ]
     for text in ("The MCP server s has failed.", ""):
-        agent.missing_tools = lambda text=text: text
+        agent.missing_tools = partial(str, text)
         await agent.step(history, LLMMetrics(), lambda frame: None)
     told, silent = (str(request.messages[0]["content"]) for request in llm.asked)
     assert told == f"{silent}\n\nThe MCP server s has failed."

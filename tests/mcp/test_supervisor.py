@@ -246,7 +246,7 @@ async def test_one_that_fails_again_and_again_waits_for_the_user(
 
 def changing(folder: Path, tools: dict[str, str]) -> dict[str, object]:
     (folder / "about.json").write_text(json.dumps(tools))
-    return {"command": sys.executable, "args": ["-I", "-S", "-c", CHANGING], "env": ["ABOUT"]}
+    return {"command": sys.executable, "args": ["-I", "-S", "-c", CHANGING], "env": ["ABOUT"], "sandbox": False}
 
 
 async def test_a_tool_that_changed_is_blocked_until_it_is_approved(tmp_path: Path) -> None:
