@@ -1,4 +1,4 @@
-"""Status messages about model calls, as templates that the screen can translate.
+"""Status messages about model calls and what they wait for, as templates that the screen can translate.
 
 Imports nothing, so that the screen can use it without loading model code.
 """
@@ -17,6 +17,7 @@ FAILED_BEFORE = "{model} failed recently; {other} answers instead."
 NO_TOOLS = "{model} does not support tool calls; it will write them as text."
 RETRYING = "Retrying LLM request, {tries} in {seconds} s: {reason}"
 NO_RECORD = "The recording {path} cannot be written: {error}. Recording stops; the conversation continues."
+WAITING_FOR_SERVERS = "Waiting for MCP servers: {names}"
 SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF = (
     "the provider asks for fewer requests",
     "no answer in time",
@@ -24,7 +25,7 @@ SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF = (
     "the provider failed",
     "the answer broke off; what was shown of it is withdrawn",
 )
-FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD)
+FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD, WAITING_FOR_SERVERS)
 """All templates; the first that matches counts."""
 WORDS = (SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF)
 """Values of placeholders that are translated, too."""

@@ -10,7 +10,7 @@ import asyncio
 import glob
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -85,9 +85,10 @@ class RuntimeFactory:
         isolation = isolation_of(settings.sandbox, self._home)
         return LocalRuntime(workspace, isolation=isolation, options=_plugin_options(settings.sandbox))
 
-    def before_server(self, folder: str) -> tuple[str, ...]:
-        """The words before the command of a workspace's MCP server that isolate it; empty without isolation.
+    def before_server(self, folder: str, hosts: Sequence[str]) -> tuple[str, ...]:
+        """The words before the command of an MCP server that isolate it in a workspace; empty without isolation.
 
+        It may access these hosts besides those of the settings.
         Blocks. Raises RuntimeUnavailableError if the settings require isolation and it is not available.
         """
         from core.security.guard import guard_for_folder
@@ -96,6 +97,7 @@ class RuntimeFactory:
 
         settings = self._settings()
         isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
+        isolation = replace(isolation, allowed_hosts=(*isolation.allowed_hosts, *hosts))
         if isolation.kind == "none" and not is_contained:
             return ()
         workspace = Path(folder).resolve()
@@ -104,8 +106,8 @@ class RuntimeFactory:
             return command_prefix(workspace, isolation, guard_for_folder(self._home, str(workspace)).denials())
         if isolation.kind == "bubblewrap" or is_contained:
             raise RuntimeUnavailableError(
-                f"This workspace's server cannot be isolated: {why}. To run it on this machine as you, name it under "
-                "[mcp.servers] of your own config.toml."
+                f"This server cannot be isolated: {why}. To run it on this machine as you, name it under [mcp.servers] "
+                "of your own config.toml, with sandbox = false."
             )
         return ()
 

@@ -74,6 +74,10 @@ MoreTools = Callable[[], Awaitable[Sequence[Tool]]]
 """Returns the current tools of MCP servers and the session, sorted by name."""
 
 
+MissingTools = Callable[[], str]
+"""Returns a text for the model about tools that are not available now; empty if there is nothing to say."""
+
+
 async def no_more_tools() -> Sequence[Tool]:
     """Return no tools."""
     return ()
@@ -123,6 +127,7 @@ class ToolAgent:
             tools += [tool for plugin in plugins if plugin.tools for tool in load(plugin, plugin.tools)]
         self._llm = llm
         self._more_tools = more_tools if self.takes_more else no_more_tools
+        self.missing_tools: MissingTools = str
         self._tools = {tool.name: tool for tool in tools}
         self._schemas = [tool.schema() for tool in self._tools.values()]
         self._growing_view = GrowingView()
@@ -164,6 +169,8 @@ class ToolAgent:
             messages[0] = self._instructions(messages[0], instructions)
         else:  # imported trajectories may lack instructions
             messages.insert(0, instructions)
+        if self.takes_more and (missing := self.missing_tools()):
+            messages[0] = {**messages[0], "content": f"{messages[0]['content']}\n\n{missing}"}
         messages = with_reasoning_blocks(messages, view.events, self._llm.name)
         await asyncio.sleep(0)
         request = LLMRequest(

@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 class ConversationManager:
     """All open conversations of one process.
 
-    `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers of projects.
+    `forget` removes what the runtimes keep of a conversation. `before_server` isolates MCP servers.
     `around` is what the runtimes share, entered with the manager and left after the last conversation. `environ` has
     the names of models and the values of secrets, `options` are those with which the settings were loaded, `clock`
     measures how long a conversation has rested.
@@ -74,7 +74,7 @@ class ConversationManager:
         make_runtime: MakeRuntime,
         make_checkpoints: MakeCheckpoints = lambda workspace, conversation_id: None,
         forget: Forget = forget_nothing,
-        before_server: BeforeServer = lambda folder: (),
+        before_server: BeforeServer = lambda folder, hosts: (),
         environ: Mapping[str, str],
         around: AbstractAsyncContextManager[object] | None = None,
         options: Mapping[str, Any] = MappingProxyType({}),

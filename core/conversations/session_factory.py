@@ -113,6 +113,8 @@ class AgentFactory:
             if isinstance(agent, ToolAgent):
                 agent.offer_delegates(delegates)
                 agent.history_condenser = make_condenser(llm)
+                if toolbox is not None:
+                    agent.missing_tools = toolbox.missing
             return agent
 
         return ConversationAgent(make_agent, runtime, toolbox, condenses=True)

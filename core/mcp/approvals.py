@@ -36,7 +36,7 @@ class Approvals:
 
     def was_approved(self, spec: ServerSpec) -> bool:
         """Whether another command was approved for a server of this name. Raises ConfigurationError."""
-        return bool(self._read().get(spec.key, {}).get("agreed"))
+        return bool(self._read().get(spec.approval_key, {}).get("agreed"))
 
     def approve(self, spec: ServerSpec) -> None:
         """Approve exactly this command; the tools that it then has are approved too. Raises ConfigurationError."""
@@ -45,7 +45,7 @@ class Approvals:
     def forget(self, spec: ServerSpec) -> None:
         """Delete all approvals for a server. Raises ConfigurationError."""
         servers = self._read()
-        servers.pop(spec.key, None)
+        servers.pop(spec.approval_key, None)
         self._write(servers)
 
     def forget_folder(self, folder: str) -> None:
@@ -70,14 +70,14 @@ class Approvals:
 
     def _entry(self, servers: Mapping[str, Any], spec: ServerSpec) -> dict[str, Any]:
         """Return the entry of a server, or {} if its command is different."""
-        entry = servers.get(spec.key)
+        entry = servers.get(spec.approval_key)
         if not isinstance(entry, dict) or entry.get("fingerprint") != spec.fingerprint:
             return {}
         return entry
 
     def _change(self, spec: ServerSpec, update: Mapping[str, Any]) -> None:
         servers = self._read()
-        servers[spec.key] = {**self._entry(servers, spec), "fingerprint": spec.fingerprint, **update}
+        servers[spec.approval_key] = {**self._entry(servers, spec), "fingerprint": spec.fingerprint, **update}
         self._write(servers)
 
     def _read(self) -> dict[str, Any]:

@@ -28,6 +28,10 @@ from core.trust.folder_reader import FolderReader, UnreadableError
 FILE = ".mcp.json"
 FILES = {FILE: "mcpServers", ".cursor/mcp.json": "mcpServers", ".vscode/mcp.json": "servers"}
 """The files in a workspace and the table with the servers; the first file wins. Sandboxed agents cannot write them."""
+SEARCH, SEARCH_KEY = "tavily", "tvly-"
+"""The search server's name, and how its keys begin. As in OpenHands V0, another key starts no server."""
+SEARCH_COMMAND = ("npx", "-y", "tavily-mcp@0.2.1")
+SEARCH_HOSTS = ("api.tavily.com",)
 MAX_FILE_BYTES = 256 * 1024
 MAX_SERVERS = 32
 MAX_COMMAND_CHARS = 2_000
@@ -63,12 +67,26 @@ class ServerSpec:
     start_s: float = 30.0
     patience_s: float = 4.0
     timeout_s: float = 300.0
+    sandbox_of: str = ""
+    """The workspace in which a server of the user runs isolated; empty for one that runs on this machine."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Hosts that it may access from its sandbox, besides those of the settings."""
     files: str = ""
     """Digests of the workspace's files that the command names."""
 
     @property
+    def workspace(self) -> str:
+        """The workspace to which it belongs; empty for one that all share."""
+        return self.folder or self.sandbox_of
+
+    @property
     def key(self) -> str:
         """Unique key among the servers of this process."""
+        return f"{self.name}@{self.workspace}" if self.workspace else self.name
+
+    @property
+    def approval_key(self) -> str:
+        """Key of its approvals: those of a user's server are the same in every workspace."""
         return f"{self.name}@{self.folder}" if self.folder else self.name
 
     @property
@@ -104,7 +122,7 @@ class ServerSpec:
             "transport": self.transport,
             "command": list(self.command),
             "environ": inherited(environ) | {name: fill(value) for name, value in self.environ.items()},
-            "folder": self.folder or environ.get("HOME") or "/",
+            "folder": self.workspace or environ.get("HOME") or "/",
             "url": fill(self.url),
             "headers": {name: fill(value) for name, value in self.headers.items()},
             "start_s": self.start_s,
@@ -113,12 +131,27 @@ class ServerSpec:
         }
 
 
-def of_user(settings: MCPSettings) -> list[ServerSpec]:
-    """Return the user's own servers that are enabled."""
-    return [_of_settings(name, one) for name, one in settings.servers.items() if one.enabled]
+def of_user(settings: MCPSettings, folder: str, environ: Mapping[str, str]) -> list[ServerSpec]:
+    """Return the user's own servers that are enabled, for a workspace, and the search server if there is a key for it.
+
+    A server in the settings with the name of the search server takes its place.
+    """
+    found = [_of_settings(name, one, folder) for name, one in settings.servers.items() if one.enabled]
+    key = settings.search_key_env
+    if SEARCH not in settings.servers and environ.get(key, "").startswith(SEARCH_KEY):
+        found.append(
+            ServerSpec(
+                name=SEARCH,
+                command=SEARCH_COMMAND,
+                environ={"TAVILY_API_KEY": f"${{{key}}}"},
+                sandbox_of=folder,
+                allowed_hosts=SEARCH_HOSTS,
+            )
+        )
+    return found
 
 
-def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
+def _of_settings(name: str, one: MCPServerSettings, folder: str) -> ServerSpec:
     prefix = "Bearer " if one.key_header.lower() == "authorization" else ""
     return ServerSpec(
         name=name,
@@ -127,6 +160,8 @@ def _of_settings(name: str, one: MCPServerSettings) -> ServerSpec:
         url=one.url,
         transport=one.transport or ("http" if one.url else "stdio"),
         headers={one.key_header: f"{prefix}${{{one.key_env}}}"} if one.key_env else {},
+        sandbox_of=folder if one.command and one.sandbox else "",
+        allowed_hosts=one.allowed_hosts,
         start_s=one.start_s,
         patience_s=one.patience_s,
         timeout_s=one.timeout_s,

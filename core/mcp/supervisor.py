@@ -86,14 +86,16 @@ STEADY_S = 60.0
 """After this time in the ready state, earlier failures are forgotten."""
 
 
-BeforeServer = Callable[[str], Sequence[str]]
-"""Returns the command prefix that isolates a workspace's server. Blocks; raises HandloomError."""
+BeforeServer = Callable[[str, Sequence[str]], Sequence[str]]
+"""Returns the command prefix that isolates a server in a workspace; the second argument are hosts that it may access
+besides those of the settings. Blocks; raises HandloomError."""
 
 
 class Supervisor:
     """The servers of one process. `settings` returns the current ones; `aclose` ends all.
 
-    `before` isolates the programs of projects; without it they run unsandboxed, as the user's own servers always do.
+    `before` isolates the programs of projects, and of the user unless the settings of one say otherwise; without it all
+    run unsandboxed.
     """
 
     def __init__(
@@ -101,7 +103,7 @@ class Supervisor:
         home: Path,
         settings: Callable[[], MCPSettings],
         environ: Mapping[str, str],
-        before: BeforeServer = lambda folder: (),
+        before: BeforeServer = lambda folder, hosts: (),
     ) -> None:
         self._settings, self._environ, self._before = settings, environ, before
         self._approvals = Approvals(home)
@@ -123,7 +125,7 @@ class Supervisor:
         async with self._opening:
             settings = self._settings()
             found, problems = await asyncio.to_thread(of_project, folder)
-            mine = of_user(settings)
+            mine = of_user(settings, folder, self._environ)
             names = {spec.name for spec in mine}
             problems += [f"{spec.name}: one of your own servers has this name" for spec in found if spec.name in names]
             self.problems[folder] = problems
@@ -140,18 +142,19 @@ class Supervisor:
 
     def at(self, folder: str) -> list[Server]:
         """Return the servers of a workspace by name."""
-        here = [server for server in self._servers.values() if server.spec.folder in ("", folder)]
+        here = [server for server in self._servers.values() if server.spec.workspace in ("", folder)]
         return sorted(here, key=lambda server: server.spec.name)
 
-    async def settled(self, folder: str, wait_s: float) -> None:
-        """Wait until no server of a workspace is connecting, or the time is over."""
+    def unsettled(self, folder: str) -> list[Server]:
+        """Return the servers of a workspace that are connecting and have not failed before, by name."""
+        return [one for one in self.at(folder) if one.state is ServerState.CONNECTING and not one.failures]
 
-        def is_settled() -> bool:
-            return not any(server.state is ServerState.CONNECTING for server in self.at(folder))
+    async def settled(self, folder: str, wait_s: float) -> None:
+        """Wait until each server of a workspace has its tools or has failed once, or the time is over."""
 
         try:
             async with asyncio.timeout(wait_s), self._changed:
-                await self._changed.wait_for(is_settled)
+                await self._changed.wait_for(lambda: not self.unsettled(folder))
         except TimeoutError:
             return
 
@@ -185,8 +188,8 @@ class Supervisor:
         server.attempt = next(self._attempts)
         attempt, spec = server.attempt, server.spec
         try:
-            isolated = spec.folder and spec.command
-            before = await asyncio.to_thread(self._before, spec.folder) if isolated else ()
+            isolated = spec.workspace and spec.command
+            before = await asyncio.to_thread(self._before, spec.workspace, spec.allowed_hosts) if isolated else ()
             if server.attempt != attempt:
                 return  # it was ended meanwhile
             order = spec.order(self._environ)

@@ -20,16 +20,24 @@ from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Obs
 from core.llm.host_protocol import Line
 from core.mcp.mcp_host_client import ServerError
 from core.mcp.supervisor import Server, ServerState, Supervisor
+from core.status_messages import WAITING_FOR_SERVERS
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
 FAILED = "MCP$FAILED"
 """Id of the error of a call that no tool has answered."""
-FIRST_WAIT_S = 2.0
-"""How long the first model call of a conversation waits for servers that are still connecting."""
+FIRST_WAIT_S = 30.0
+"""How long the first model call of a conversation waits for servers that are connecting for the first time."""
+WAITING = "STATUS$WAITING_FOR_MCP"
 MAX_OFFERED = 100
 """Limit for MCP tools in a model call: providers accept at most 128 tools in total."""
 TOO_MANY = "STATUS$MCP_TOO_MANY"
 TOO_MANY_TEXT = "MCP servers: {count} tools are left out, because models accept {limit} tools. Use fewer servers."
+MISSING = {
+    ServerState.CONNECTING: "The MCP server {name} is not ready yet; its tools may become available later.",
+    ServerState.FAILED: "The MCP server {name} has failed, so its tools are not available. The user has been told why.",
+    ServerState.CONSENT: "The MCP server {name} needs the user's approval, so its tools are not available.",
+}
+"""What the model is told of a server without tools, by its state."""
 _SERVER = {"type": "string", "description": "The server's name."}
 
 
@@ -79,7 +87,7 @@ class Toolbox:
         self._supervisor.listeners.discard(self._on_server)
 
     def _on_server(self, server: Server, message: str) -> None:
-        if server.spec.folder not in ("", self._folder):
+        if server.spec.workspace not in ("", self._folder):
             return
         if message:
             self._tell(Status("error" if server.message else "info", _status_id(server), message))
@@ -89,8 +97,8 @@ class Toolbox:
     async def tools(self) -> Sequence[Tool]:
         """Return the tools that are offered now, by name. The first call waits up to FIRST_WAIT_S for servers."""
         if not self._has_waited:
+            await self._wait()
             self._has_waited = True
-            await self._supervisor.settled(self._folder, FIRST_WAIT_S)
             self._tell_all()  # whoever shows the conversation may not have been there before
         ready = self._ready()
         found = {server.tool_name(tool): _tool(server, tool) for server in ready for tool in server.tools}
@@ -103,6 +111,25 @@ class Toolbox:
             text = TOO_MANY_TEXT.format(count=more, limit=MAX_OFFERED) if more else ""
             self._tell(Status("error", TOO_MANY, text))
         return offered[:MAX_OFFERED]
+
+    async def _wait(self) -> None:
+        """Wait until each server has its tools or has failed once, and say so meanwhile."""
+        names = ", ".join(server.spec.name for server in self._supervisor.unsettled(self._folder))
+        if not names:
+            return
+        self._tell(Status("info", WAITING, WAITING_FOR_SERVERS.format(names=names)))
+        try:
+            await self._supervisor.settled(self._folder, FIRST_WAIT_S)
+        finally:
+            self._tell(Status("info", WAITING, ""))
+
+    def missing(self) -> str:
+        """Return a sentence for the model about each server without tools, on lines; empty if there is none.
+
+        It names the server and nothing that the server says, because the model trusts it.
+        """
+        servers = self._supervisor.at(self._folder)
+        return "\n".join(MISSING[one.state].format(name=one.spec.name) for one in servers if one.state in MISSING)
 
     def harmless(self) -> frozenset[str]:
         """Return the names of the tools that their servers declare read-only and closed-world.

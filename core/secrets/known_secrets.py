@@ -49,7 +49,7 @@ def _key_names(settings: Settings) -> set[str]:
     """The variables that the settings name for keys."""
     named = [model.key_env for model in settings.models.values()]
     named += [server.key_env for server in settings.mcp.servers.values()]
-    return {name for name in [*named, settings.remote.key_env] if name}
+    return {name for name in [*named, settings.mcp.search_key_env, settings.remote.key_env] if name}
 
 
 def _in_addresses(settings: Settings, environ: Mapping[str, str]) -> Iterator[str]:

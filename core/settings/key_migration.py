@@ -17,8 +17,10 @@ from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name
 from core.secrets.token_patterns import certain
 from core.secrets.vault import Vault
+from core.settings.sections import MCPSettings
 
 _NAMES_A_VARIABLE = frozenset({"key_env", "key_file", "env"})
+SEARCH_KEY = MCPSettings().search_key_env
 _WITH_KEY_ENV = re.compile(r"models\.[^.]+|mcp\.servers\.[^.]+|remote")
 
 
@@ -36,6 +38,8 @@ def adopt(home: Path, vault: Vault) -> list[tuple[str, str]]:
     for table, section, field, value in list(_found(document)):
         setting = f"{section}.{field}".lstrip(".")
         known = key_variables_of(str(document.get("model", ""))) if section == "llm" and field == "api_key" else ()
+        if field == "search_api_key":  # as V0 names it
+            known = (SEARCH_KEY,)
         name = known[0] if known else _name_for(section, field)
         vault.put(name, value, description=f"Was {setting} in {CONFIG}.")
         del table[field]

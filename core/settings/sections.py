@@ -38,6 +38,11 @@ class MCPServerSettings(SettingsSection):
     """The header for the key; in Authorization it is sent as `Bearer KEY`."""
     enabled: bool = True
     """Whether it is started."""
+    sandbox: bool = True
+    """Whether the program runs in a sandbox of its own, in the workspace and isolated like the agent's commands; false
+    runs it on this machine with your permissions."""
+    allowed_hosts: Names = ()
+    """Hosts that it may access from its sandbox, besides sandbox.allowed_hosts."""
     start_s: float = Field(default=30.0, gt=0)
     """Seconds to wait until a server is ready; it is retried later."""
     patience_s: float = Field(default=4.0, gt=0)
@@ -64,6 +69,9 @@ class MCPSettings(SettingsSection):
     """Your own servers, by their names; each is a table [mcp.servers.NAME]."""
     project_servers: Literal["ask", "never"] = "ask"
     """Servers named in .mcp.json of a workspace: started after you approved them, or never."""
+    search_key_env: str = "SEARCH_API_KEY"
+    """The environment variable, or the secret, with your Tavily key. With a key, the agent can search the web through
+    the server tavily; empty turns that off."""
 
 
 def check_url(url: str) -> None:

@@ -64,7 +64,6 @@ from runtime.server.transfers import TransferRoutes
 
 EDITOR_PATH = "/vscode/connection_token"
 """This route also answers when there is no editor."""
-MCP_NOT_RUN = "MCP servers are stored but not started: this server has no proxy."
 
 
 class ActionServer:
@@ -82,7 +81,6 @@ class ActionServer:
         lease: Lease | None = None,
         web_hosts: Mapping[str, int] = MappingProxyType({}),
     ) -> None:
-        self.stdio_servers: list[dict[str, Any]] = []
         self._executor = executor
         self._working_dir = working_dir
         self._web_hosts = dict(web_hosts)
@@ -108,7 +106,6 @@ class ActionServer:
                 web.get("/alive", self._alive),
                 web.get("/server_info", self._server_info),
                 web.post("/execute_action", self._execute_action),
-                web.post("/update_mcp_server", self._update_mcp_server),
                 *lease.table,
                 *self._answers.table,
                 *TransferRoutes(working_dir, umask).table,
@@ -158,16 +155,6 @@ class ActionServer:
         observation = await self._executor.execute(action, action_id, emit)
         await response.write_eof(encode_observation(observation, is_for_v0=is_v0) + b"\n")
         return response
-
-    async def _update_mcp_server(self, request: web.Request) -> web.Response:
-        servers = await json_value(request)
-        if not isinstance(servers, list):
-            raise RefusedError(400, "Request must be a list of MCP tools to sync")  # V0's words
-        if not all(isinstance(server, dict) and "name" in server and "command" in server for server in servers):
-            raise RefusedError(400, "each MCP tool is an object with 'name' and 'command'")
-        self.stdio_servers = servers
-        error_log = MCP_NOT_RUN if servers else ""
-        return web.json_response({"detail": "MCP server updated successfully", "router_error_log": error_log})
 
 
 async def _no_editor(request: web.Request) -> web.Response:

@@ -47,6 +47,7 @@ from runtime.server.edit_history import DiskHistory
 from runtime.server.file_actions import Files
 from runtime.server.file_viewer import FileViewer
 from runtime.server.lease import Lease, serve_repeatedly
+from runtime.server.mcp_proxy import MCPProxy
 from runtime.server.outputs import Outputs
 from runtime.server.ports import PortRoutes
 from runtime.server.proxy_forwarder import ProxyForwarder
@@ -134,7 +135,8 @@ async def _serve(
     plugins = PluginStartup(options.plugins, context)
     shortage = ShortageWatch(working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")))
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
-    routes = [*TerminalRoutes(bash).table, *PortRoutes().table, *plugins.routes]
+    servers = MCPProxy(working_dir, environment, umask)
+    routes = [*TerminalRoutes(bash).table, *PortRoutes().table, *servers.table, *plugins.routes]
 
     def load_history(owner: str) -> None:
         """Nobody can undo the edits of another owner."""
@@ -173,7 +175,7 @@ async def _serve(
         processes.kill_descendants(os.getpid())  # first, so that nothing below waits for these processes
         await bash.aclose()
         await shortage.aclose()
-        await asyncio.gather(outputs.aclose(), plugins.aclose(), viewer.aclose())
+        await asyncio.gather(outputs.aclose(), plugins.aclose(), servers.aclose(), viewer.aclose())
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
         if forwarder:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from core.agent.registry import AGENTS, Agents, CodeActAgent
-from core.agent.tool_agent import no_more_tools
+from core.agent.tool_agent import ToolAgent, no_more_tools
 from core.errors import ConfigurationError, ModelError
 from core.events import (
     AgentFinishAction,
@@ -102,6 +103,20 @@ async def test_task_takes_several_steps_and_costs_add_up(llm: RecordingLLM) -> N
     assert answer.llm_metrics.accumulated_cost == 0.75
     assert answer.llm_metrics.accumulated_token_usage.prompt_tokens == 300
     assert [message["role"] for message in llm.asked[1].messages] == ["system", "user", "assistant", "tool"]
+
+
+async def test_missing_tools_are_told_with_the_instructions_while_they_are_missing(llm: RecordingLLM) -> None:
+    agent = create_agent("CodeActAgent", llm)
+    assert isinstance(agent, ToolAgent)
+    history = [
+        at(0, EventSource.AGENT, agent.system_message()),
+        at(1, EventSource.USER, MessageAction(content="What is here?")),
+    ]
+    for text in ("The MCP server s has failed.", ""):
+        agent.missing_tools = partial(str, text)
+        await agent.step(history, LLMMetrics(), lambda frame: None)
+    told, silent = (str(request.messages[0]["content"]) for request in llm.asked)
+    assert told == f"{silent}\n\nThe MCP server s has failed."
 
 
 async def test_exit_finishes_without_a_model_call(llm: RecordingLLM) -> None:

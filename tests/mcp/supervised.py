@@ -23,12 +23,12 @@ START_S = 60.0
 
 def good(**more: Any) -> dict[str, Any]:
     """The settings of the whole server, on its pipes."""
-    return {"command": sys.executable, "args": [GOOD, "stdio"], "start_s": START_S, **more}
+    return {"command": sys.executable, "args": [GOOD, "stdio"], "start_s": START_S, "sandbox": False, **more}
 
 
 def faulty(mode: str, **more: Any) -> dict[str, Any]:
     """The settings of the server with this trouble."""
-    return {"command": sys.executable, "args": ["-I", "-S", FAULTY, mode], **more}
+    return {"command": sys.executable, "args": ["-I", "-S", FAULTY, mode], "sandbox": False, **more}
 
 
 class Supervised:

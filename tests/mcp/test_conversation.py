@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from core.agent.tool_agent import ToolAgent
 from core.conversations.conversation_manager import ConversationManager
 from core.events import (
     ActionConfirmationStatus,
@@ -24,6 +25,7 @@ from core.events import (
 )
 from core.mcp.server_definitions import FILE
 from core.mcp.supervisor import CONSENT, ServerState
+from core.mcp.tool_registry import WAITING
 from core.session.agent_session import AgentSession
 from core.settings.config import Settings
 from core.store.blobs import BlobRef
@@ -93,6 +95,63 @@ async def test_agent_uses_servers_and_the_sandbox_side_by_side(tmp_path: Path) -
     assert picture.image_urls is not None
     assert BlobRef.parse(picture.image_urls[0]) is not None, "its bytes are kept beside the log"
     assert event_to_dict(added)["extras"] == {"name": "s__add", "arguments": {"a": 1, "b": 2}}, "as V0 has it"
+
+
+def slow(seconds: float) -> dict[str, Any]:
+    """A server that takes this long before it says anything."""
+    one = faulty("fine")
+    return {**one, "command": "sh", "args": ["-c", 'sleep "$1"; shift; exec "$@"', "sh", str(seconds), one["command"],
+                                            *one["args"]]}  # fmt: skip
+
+
+@asynccontextmanager
+async def at_once(
+    tmp_path: Path, turns: Sequence[dict[str, Any]], chosen: Settings
+) -> AsyncIterator[tuple[AgentSession, list[Frame]]]:
+    """A new conversation whose servers have only begun to start, and its frames."""
+    frames: list[Frame] = []
+    (tmp_path / "workspace").mkdir()
+    async with ConversationManager(tmp_path / "home", chosen, make_runtime=WarmRuntime, environ={}) as manager:
+        session = await manager.create(workspace=str(tmp_path / "workspace"), model=write_script(tmp_path, turns))
+        session.frames.watch(frames.append)
+        yield session, frames
+
+
+def waits(frames: Sequence[Frame]) -> list[str]:
+    return [frame.message for frame in frames if isinstance(frame, Status) and frame.id == WAITING]
+
+
+async def test_the_first_model_call_waits_for_a_slow_server(tmp_path: Path) -> None:
+    turns: list[dict[str, Any]] = [{"tool_calls": [call("s__echo")]}, {**FINISH, "expect": "^said again"}]
+    async with at_once(tmp_path, turns, settings({"s": slow(4.0)})) as (session, frames):
+        events = await work(session)
+        assert session.state.agent_state is AgentState.FINISHED, session.state.reason
+    ((answer,),) = answers(events).values()
+    assert isinstance(answer, MCPObservation)
+    assert waits(frames) == ["Waiting for MCP servers: s", ""]
+
+
+async def test_an_interrupt_ends_the_wait_for_a_server(tmp_path: Path) -> None:
+    async with at_once(tmp_path, [FINISH], settings({"s": faulty("hang_at_start")})) as (session, frames):
+        await session.send("go")
+        async with asyncio.timeout(START_S):
+            while not waits(frames):
+                await asyncio.sleep(0.01)
+        with stopped_clock():
+            await session.interrupt()
+            await session.settled()
+        assert session.state.agent_state is not AgentState.FINISHED
+    assert waits(frames) == ["Waiting for MCP servers: s", ""]
+
+
+async def test_the_model_is_told_that_a_server_has_failed(tmp_path: Path) -> None:
+    async with at_once(tmp_path, [FINISH], settings({"s": faulty("crash_at_start")})) as (session, frames):
+        await work(session)
+        agent = session.active_model.make_agent()
+        assert isinstance(agent, ToolAgent)
+        assert agent.missing_tools().startswith("The MCP server s ")
+    told = [frame.message for frame in frames if isinstance(frame, Status) and frame.id == "STATUS$MCP_S"]
+    assert told[0].startswith("MCP server s: It ended with status 1; its last output: no such configuration")
 
 
 async def test_call_waits_for_approval_like_a_command(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -141,10 +141,78 @@ async def test_denied_paths_are_unreachable(tmp_path: Path, workspace: Path) -> 
     assert "403 example.org is denied by the rule policy.toml:1 deny net(*)" in host
 
 
+class OfUser(Supervised):
+    """The user's own servers, isolated as Handloom does it."""
+
+    def __init__(self, tmp_path: Path, servers: dict[str, Any], environ: dict[str, str], **sandbox: object) -> None:
+        super().__init__(tmp_path / "home", tmp_path / "workspace", servers, environ)
+        settings = Settings.model_validate({"sandbox": {"isolation": "bubblewrap", **sandbox}})
+        runtimes = RuntimeFactory(tmp_path / "home", lambda: settings, os.environ)
+        own(Path(self.workspace))
+        self.supervisor = Supervisor(
+            tmp_path / "home", lambda: self.settings, {**os.environ, **environ}, runtimes.before_server
+        )
+        self.supervisor.listeners.add(self._on_server)
+        self.box = Toolbox(self.supervisor, self.workspace)
+
+    async def __aenter__(self) -> OfUser:
+        await self.supervisor.open(self.workspace)
+        await self.supervisor.settled(self.workspace, START_S)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.supervisor.aclose()
+
+
+async def test_a_users_own_server_runs_in_the_sandbox_unless_its_setting_says_otherwise(
+    tmp_path: Path, workspace: Path
+) -> None:
+    fired = tmp_path / "fired"
+    for is_isolated in (True, False):
+        script = str(workspace / "tools" / "server.py")
+        server = {"command": sys.executable, "args": [script, "stdio"], "sandbox": is_isolated}
+        async with OfUser(tmp_path, {"mine": server}, {}) as it:
+            assert it.server("mine").state is ServerState.READY, it.told
+            assert "mine__add" in await it.names()
+        assert fired.exists() is not is_isolated
+
+
+async def test_a_server_may_access_its_own_hosts_beside_those_of_the_sandbox(tmp_path: Path, workspace: Path) -> None:
+    (workspace / "tools" / "colorsys.py").write_text(
+        "import pathlib, urllib.error, urllib.request\n"
+        "for host in ('one.invalid', 'two.invalid', 'three.invalid'):\n"
+        "    try:\n        urllib.request.urlopen(f'https://{host}/')\n"
+        "    except OSError as error:\n"
+        "        with open('seen', 'a') as seen:\n            print(error, file=seen)\n"
+    )
+    server = {"command": sys.executable, "args": ["tools/server.py", "stdio"], "allowed_hosts": ["two.invalid"]}
+    async with OfUser(tmp_path, {"mine": server}, {}, allowed_hosts=["one.invalid"]) as it:
+        assert it.server("mine").state is ServerState.READY, it.told
+    one, two, three = (workspace / "seen").read_text().splitlines()
+    assert "one.invalid was not found" in one
+    assert "two.invalid was not found" in two
+    assert "was not found" not in three, "it was not even looked up"
+    assert "403 three.invalid" in three
+
+
+async def test_the_search_server_runs_in_the_sandbox_with_its_key(tmp_path: Path, workspace: Path) -> None:
+    """A program in the place of `npx`, because there is no network: it is started as the real one would be."""
+    npx = workspace / "bin" / "npx"
+    npx.parent.mkdir()
+    npx.write_text(f'#!/bin/sh\necho "$@" "$TAVILY_API_KEY" >seen\nexec {sys.executable} tools/server.py stdio\n')
+    npx.chmod(0o755)
+    environ = {"PATH": f"{npx.parent}:{os.environ['PATH']}", "SEARCH_API_KEY": "tvly-0123456789"}
+    async with OfUser(tmp_path, {}, environ) as it:
+        assert it.server("tavily").state is ServerState.READY, it.told
+        assert "tavily__add" in await it.names()
+    assert (workspace / "seen").read_text() == "-y tavily-mcp@0.2.1 tvly-0123456789\n"
+    assert not (tmp_path / "fired").exists(), "it did not run on this machine"
+
+
 async def test_server_is_not_started_if_required_isolation_fails(tmp_path: Path, workspace: Path) -> None:
     (workspace / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": SERVER}}))
 
-    def refused(folder: str) -> tuple[str, ...]:
+    def refused(folder: str, hosts: Sequence[str]) -> tuple[str, ...]:
         raise RuntimeUnavailableError("It cannot be isolated.")
 
     it = OfProject(tmp_path / "home", workspace, refused)

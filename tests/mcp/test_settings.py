@@ -20,6 +20,7 @@ project_servers = "never"
 command = "uvx"
 args = ["mcp-server-time==1.0", "--utc"]
 env = ["TZ_NAME"]
+allowed_hosts = ["time.example"]
 [mcp.servers.far]
 url = "https://example.org/mcp"
 key_env = "FAR_KEY"
@@ -28,6 +29,9 @@ url = "http://127.0.0.1:8000/sse"
 transport = "sse"
 key_env = "OLD_KEY"
 key_header = "X-Api-Key"
+[mcp.servers.here]
+command = "anything"
+sandbox = false
 [mcp.servers.off]
 command = "anything"
 enabled = false
@@ -38,13 +42,27 @@ def test_servers_of_the_user_are_read_from_the_file(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
     settings = load(tmp_path, {}).mcp
     assert settings.project_servers == "never"
-    time, far, old = of_user(settings)
-    assert (time.key, time.command, time.transport) == ("time", ("uvx", "mcp-server-time==1.0", "--utc"), "stdio")
+    time, far, old, here = of_user(settings, "/work", {})
+    assert (time.key, time.command, time.transport) == ("time@/work", ("uvx", "mcp-server-time==1.0", "--utc"), "stdio")
+    assert (time.allowed_hosts, time.approval_key) == (("time.example",), "time")
+    assert (here.key, here.workspace, far.key) == ("here", "", "far")
     assert time.environ == {"TZ_NAME": "${TZ_NAME}"}
     assert time.order({"TZ_NAME": "Asia/Tokyo", "SECRET_KEY": "x"})["environ"] == {"TZ_NAME": "Asia/Tokyo"}
     assert far.order({"FAR_KEY": "k"})["headers"] == {"Authorization": "Bearer k"}
     assert (far.transport, old.transport) == ("http", "sse")
     assert old.order({"OLD_KEY": "k"})["headers"] == {"X-Api-Key": "k"}
+
+
+def test_a_key_adds_the_search_server(tmp_path: Path) -> None:
+    environ = {"SEARCH_API_KEY": "tvly-0123456789"}
+    (search,) = of_user(MCPSettings(), "/work", environ)
+    assert (search.key, search.command) == ("tavily@/work", ("npx", "-y", "tavily-mcp@0.2.1"))
+    assert search.order(environ)["environ"] == {"TAVILY_API_KEY": "tvly-0123456789"}
+    assert not search.floats
+    assert of_user(MCPSettings(), "/work", {"SEARCH_API_KEY": "of another service"}) == []
+    assert of_user(MCPSettings(search_key_env=""), "/work", environ) == []
+    own = MCPSettings.model_validate({"servers": {"tavily": {"command": "mine"}}})
+    assert [one.command for one in of_user(own, "/work", environ)] == [("mine",)]
 
 
 @pytest.mark.parametrize(
@@ -78,5 +96,8 @@ def test_settings_screen_does_not_edit_server_tables(tmp_path: Path) -> None:
     (tmp_path / "config.toml").write_text(WHOLE)
     book = EditableSettings(tmp_path, {}, {})
     _, listed = book.change("mcp.project_servers", "ask")
-    assert [setting.name for setting in listed if setting.name.startswith("mcp")] == ["mcp.project_servers"]
-    assert len(load(tmp_path, {}).mcp.servers) == 4
+    assert [setting.name for setting in listed if setting.name.startswith("mcp")] == [
+        "mcp.project_servers",
+        "mcp.search_key_env",
+    ]
+    assert len(load(tmp_path, {}).mcp.servers) == 5

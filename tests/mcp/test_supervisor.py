@@ -21,7 +21,7 @@ from core.events import ErrorObservation, MCPAction, MCPObservation, Status
 from core.mcp.approvals import NAME
 from core.mcp.server_definitions import FILE, of_project
 from core.mcp.supervisor import ServerState
-from core.mcp.tool_registry import FIRST_WAIT_S
+from core.mcp.tool_registry import WAITING
 from tests.mcp.supervised import GOOD, Supervised, faulty, good, supervised
 from tests.stopped_clock import stopped_clock
 
@@ -134,17 +134,38 @@ async def test_calls_share_one_process(tmp_path: Path) -> None:
         assert mark.read_text() == pid, "it was started once"
 
 
-async def test_slow_server_delays_only_the_first_answer_a_little(tmp_path: Path) -> None:
+async def test_the_first_answer_waits_for_a_slow_server_within_a_bound_and_no_other_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.mcp.tool_registry.FIRST_WAIT_S", 0.5)
+    told: list[Status] = []
     async with supervised(tmp_path) as it:
         await it.set({"fine": faulty("fine")})
         it.settings = it.settings.model_validate(
             {"servers": {"fine": faulty("fine"), "slow": faulty("hang_at_start", start_s=60)}}
         )
         await it.supervisor.open(it.workspace)
-        with stopped_clock(after_s=2 * FIRST_WAIT_S):
+        it.box.watch(told.append)
+        with stopped_clock(after_s=1.0):
             assert await it.names() == ["fine__echo"]
         with stopped_clock():
             assert await it.names() == ["fine__echo"]
+        assert it.box.missing() == "The MCP server slow is not ready yet; its tools may become available later."
+    assert [status.message for status in told if status.id == WAITING] == ["Waiting for MCP servers: slow", ""]
+
+
+async def test_the_first_answer_waits_until_each_server_has_failed_once(tmp_path: Path) -> None:
+    """A server that is retried again and again holds nobody up, and the model is told its name alone."""
+    async with supervised(tmp_path) as it:
+        it.settings = it.settings.model_validate({"servers": {"bad": faulty("crash_at_start"), "s": good()}})
+        await it.supervisor.open(it.workspace)
+        assert "s__add" in await it.names()
+        assert it.server("bad").failures
+        await it.until_state("bad", ServerState.FAILED)
+        assert it.box.missing() == (
+            "The MCP server bad has failed, so its tools are not available. The user has been told why."
+        )
+        assert any("bad: It ended with status 1; its last output: no such configuration" in text for text in it.told)
 
 
 async def test_killed_server_is_restarted_and_reported(tmp_path: Path) -> None:
@@ -223,7 +244,7 @@ async def test_repeatedly_failing_server_waits_for_the_user(tmp_path: Path, monk
 
 def changing(folder: Path, tools: dict[str, str]) -> dict[str, object]:
     (folder / "about.json").write_text(json.dumps(tools))
-    return {"command": sys.executable, "args": ["-I", "-S", "-c", CHANGING], "env": ["ABOUT"]}
+    return {"command": sys.executable, "args": ["-I", "-S", "-c", CHANGING], "env": ["ABOUT"], "sandbox": False}
 
 
 async def test_changed_tool_is_blocked_until_approval(tmp_path: Path) -> None:

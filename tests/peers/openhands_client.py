@@ -29,6 +29,7 @@ from openhands.events.action import (
     FileReadAction,
     FileWriteAction,
     IPythonRunCellAction,
+    MCPAction,
 )
 from openhands.events.action.action import Action
 from openhands.events.event import FileReadSource
@@ -42,11 +43,15 @@ from openhands.events.observation import (
     IPythonRunCellObservation,
     Observation,
 )
+from openhands.events.observation.mcp import MCPObservation
 from openhands.llm.llm_registry import LLMRegistry
+from openhands.mcp.utils import create_mcp_clients
 from openhands.runtime.impl.action_execution.action_execution_client import ActionExecutionClient
 from openhands.runtime.utils.request import RequestHTTPError
 from openhands.storage.memory import InMemoryFileStore
 
+SERVER = str(Path(__file__).parents[1] / "mcp" / "faulty.py")
+"""A small MCP server of ours, which needs nothing but Python."""
 Rows = Generator[tuple[str, str, bool], None, None]
 """The request, the response, and whether it fits."""
 
@@ -66,6 +71,10 @@ class Peer(ActionExecutionClient):  # type: ignore[misc]
 
     async def connect(self) -> None:
         await asyncio.to_thread(self.check_if_alive)
+
+    @property
+    def session_api_key(self) -> str:
+        return str(self.session.headers["X-Session-API-Key"])
 
     def do(self, action: Action) -> Observation:
         """Through the method that the event stream would call."""
@@ -300,13 +309,27 @@ def cells(peer: Peer, folder: Path) -> Rows:
     yield "run_ipython: a picture", f"{len(images)}", [url[:22] for url in images] == ["data:image/png;base64,"]
 
 
+def servers(peer: Peer) -> Rows:
+    """An MCP server that the client has run in the sandbox, through the client's own connection to it."""
+    stdio = MCPStdioServerConfig(name="peer", command=sys.executable, args=[SERVER, "fine"])
+    config = peer.get_mcp_config([stdio])
+    addresses = [server.url for server in config.sse_servers]
+    yield "get_mcp_config", repr(addresses), [address.rpartition(":")[2][5:] for address in addresses] == ["/mcp/sse"]
+
+    async def called() -> tuple[list[str], Observation]:
+        clients = await create_mcp_clients(config.sse_servers, config.shttp_servers, "peer")
+        return [tool.name for client in clients for tool in client.tools], await peer.call_tool_mcp(MCPAction("echo"))
+
+    tools, answer = asyncio.run(called())
+    yield "MCP: list tools", repr(tools), tools == ["echo"]
+    yield "MCP: call a tool", repr(said(answer)), isinstance(answer, MCPObservation) and "said again" in said(answer)
+
+
 def others(peer: Peer, url: str) -> Rows:
     """The client's requests other than actions and files."""
     peer.check_if_alive()
     yield "check_if_alive", "alive", True
-    servers = [MCPStdioServerConfig(name="peer", command="true")]
-    peer.get_mcp_config(servers)
-    yield "get_mcp_config", repr(peer._last_updated_mcp_stdio_servers), peer._last_updated_mcp_stdio_servers == servers
+    yield from servers(peer)
     token = peer.session.get(f"{url}/vscode/connection_token").json()
     yield "vscode token", repr(token), token == {"token": None}
     info = peer.session.get(f"{url}/server_info").json()

@@ -24,6 +24,7 @@ from runtime.server.answer_cache import TIMES, Times
 from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
+from runtime.server.mcp_proxy import MCPProxy
 from runtime.server.request_guard import RequestGuard
 from runtime.server.shell import Environment
 from tests.runtime.action_server import KEY, Process, Server
@@ -129,8 +130,9 @@ async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
     bash = BashSession(str(folder), no_change_timeout_s=1)
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
-    guard = RequestGuard(KEY)
-    app = ActionServer(executor, guard, str(folder), routes=TerminalRoutes(bash).table, times=times).app
+    guard, servers = RequestGuard(KEY), MCPProxy(str(folder), os.environ)
+    routes = [*TerminalRoutes(bash).table, *servers.table]
+    app = ActionServer(executor, guard, str(folder), routes=routes, times=times).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()
     assert runner.server is not None
@@ -139,6 +141,7 @@ async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
     yield Server(app, accepting.sockets[0].getsockname()[1], guard)
     accepting.close()
     await bash.aclose()
+    await servers.aclose()
     await runner.cleanup()
 
 

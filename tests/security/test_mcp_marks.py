@@ -48,7 +48,8 @@ def marked(tmp_path: Path, marks: dict[str, Any]) -> dict[str, Any]:
     """The settings of a server whose tools have these marks."""
     (tmp_path / "marks.json").write_text(json.dumps(marks))
     (tmp_path / "marked.py").write_text(MARKED)
-    return {"command": sys.executable, "args": [str(tmp_path / "marked.py")], "env": ["MARKS"], "start_s": START_S}
+    command = {"command": sys.executable, "args": [str(tmp_path / "marked.py")], "env": ["MARKS"]}
+    return {**command, "start_s": START_S, "sandbox": False}
 
 
 async def rules(tmp_path: Path, tool: str, *, mode: str = "never") -> list[str]:

@@ -408,7 +408,7 @@ def servers(machine: Machine) -> Finding:
     """The user's MCP servers, and those of the workspace."""
     settings = machine.settings.mcp
     found, problems = of_project(str(machine.workspace)) if settings.project_servers != "never" else ([], [])
-    specs = [*of_user(settings), *found]
+    specs = [*of_user(settings, str(machine.workspace), machine.environ), *found]
     if problems:
         return note(sanitize_line("; ".join(problems), NAMES_CELLS), _("Correct the file. The other servers work."))
     if not specs:

@@ -149,7 +149,7 @@ class TestBodies:
 
     JSON = (
         *("/execute_action", "/list_files", "/update_mcp_server", "/environment"),
-        *("/terminal/input", "/terminal/resize"),
+        *("/terminal/input", "/terminal/resize", "/mcp/messages/"),
     )
     TAKING = (*JSON, "/upload_file")
     FORM = b'--b\r\nContent-Disposition: form-data; name="file"; filename="name"\r\n\r\n'

@@ -17,7 +17,6 @@ import pytest
 from core.events import CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER
-from runtime.server.app import MCP_NOT_RUN
 from tests.runtime import zips
 from tests.runtime.action_server import KEY, Process
 from tests.runtime.conftest import Watcher
@@ -232,12 +231,13 @@ class TestDownloading:
         assert (answered, body.decode()) == (status, f'{{"detail": "{told}"}}')
 
 
-async def test_mcp_servers_are_kept_and_not_run(wire: Wire) -> None:
+async def test_a_list_of_mcp_servers_is_answered_as_v0_answers(wire: Wire) -> None:
     kept = {"detail": "MCP server updated successfully"}
-    tool = {"name": "fetch", "command": "uvx", "args": ["mcp-server-fetch"], "env": {}}
+    tool = {"name": "fetch", "command": "/no/such", "args": ["mcp-server-fetch"], "env": {}}
+    failed = "fetch: It cannot be started: No such file or directory."
     for body, status, said in [
         ([], 200, {**kept, "router_error_log": ""}),
-        ([tool], 200, {**kept, "router_error_log": MCP_NOT_RUN}),
+        ([tool], 200, {**kept, "router_error_log": failed}),
         ({}, 400, {"detail": "Request must be a list of MCP tools to sync"}),
         (["fetch"], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
         ([{"command": "x"}], 400, {"detail": "each MCP tool is an object with 'name' and 'command'"}),
