@@ -174,8 +174,7 @@ async def _serve(
             accepting.close()
         processes.kill_descendants(os.getpid())  # first, so that nothing below waits for these processes
         await bash.aclose()
-        await shortage.aclose()
-        await asyncio.gather(outputs.aclose(), plugins.aclose(), servers.aclose(), viewer.aclose())
+        await asyncio.gather(*(part.aclose() for part in (shortage, outputs, plugins, servers, viewer)))
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
         if forwarder:
