@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from core.checkpoints.model import Checkpoint, FileChange, Restored
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
-from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -79,6 +79,13 @@ class Runtime(Protocol):
         """Let programs inside connect to this host or read this folder, because the user named it.
 
         Call it before `start`; without isolation it does nothing.
+        """
+        ...
+
+    def allow_git(self, access: GitAccess) -> None:
+        """Let git inside reach this with the user's tokens and ssh keys, without passing them inside.
+
+        Call it before `start`.
         """
         ...
 

@@ -16,6 +16,7 @@ from typing import Self
 from urllib.parse import unquote, urlsplit
 
 from core.errors import UsageError
+from core.sandbox_types import HTTPS_PORT, SSH_PORT, GitPlace
 
 SETUP_SCRIPT = ".openhands/setup.sh"
 PRE_COMMIT_SCRIPT = ".openhands/pre-commit.sh"
@@ -23,10 +24,14 @@ NOT_INSTALLED_EXIT = 3
 """The exit status of `INSTALL_HOOK_COMMAND` if the hook cannot be installed safely; its output says why."""
 
 FORMS = (
-    "Give https://HOST/PATH, http://HOST/PATH, ssh://HOST/PATH, git@HOST:PATH, file:///PATH or an absolute path, "
+    "Give OWNER/NAME, https://HOST/PATH, http://HOST/PATH, ssh://HOST/PATH, git@HOST:PATH, file:///PATH or an absolute "
+    "path, "
     "optionally followed by #BRANCH."
 )
-_SCP_FORM = re.compile(r"git@(?:[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):(?!-)(?P<path>.+)")
+_SCP_FORM = re.compile(r"git@(?P<host>[A-Za-z0-9][A-Za-z0-9.-]*|\[[0-9A-Fa-f:.]+\]):(?!-)(?P<path>.+)")
+_SHORT_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9_][A-Za-z0-9._-]*")
+DEFAULT_HOST = "github.com"
+"""The host of `OWNER/NAME`, unless `sandbox.git_host` names another one."""
 _NO_BRANCH = re.compile(r"^[-/.]|[\s~^:?*\[\\]|\.\.|//|/\.|@\{|[/.]$|\.lock(/|$)|^@$")
 """Names that `git check-ref-format` refuses, and names that look like an option."""
 
@@ -40,12 +45,17 @@ class Repository:
     """Empty for the default of `clone_command`."""
 
     @classmethod
-    def parse(cls, text: str) -> Self:
-        """Parse `URL` or `URL#BRANCH`. Raises UsageError, which never repeats a possible secret."""
+    def parse(cls, text: str, host: str = DEFAULT_HOST) -> Self:
+        """Parse `URL` or `URL#BRANCH`; `OWNER/NAME` is at this host. Raises UsageError, which never repeats a possible
+        secret.
+        """
         url, mark, branch = text.strip().partition("#")
+        if _SHORT_FORM.fullmatch(url):
+            url = f"https://{host}/{url.removesuffix('.git')}.git"
         if not url or url.startswith("-") or not text.strip().isprintable():
             raise UsageError(f"This is not a repository address. {FORMS}")
         _check_address(url)
+        url = _with_plain_host(url)
         if mark and (not branch or _NO_BRANCH.search(branch)):
             raise UsageError(f"The text after the # is not a branch name that git allows. {FORMS}")
         repository = cls(url, branch)
@@ -68,6 +78,21 @@ class Repository:
         return parts.netloc if parts.scheme in ("https", "http") else ""
 
     @property
+    def place(self) -> GitPlace | None:
+        """Where git asks for it by https or ssh; None for others."""
+        if scp := _SCP_FORM.fullmatch(self.url):
+            return GitPlace.of("ssh", scp["host"].strip("[]"), SSH_PORT, scp["path"], "git")
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("https", "ssh"):
+            return None
+        ssh = parts.scheme == "ssh"
+        path = unquote(parts.path).replace("/~", "~", 1) if ssh and parts.path.startswith("/~") else parts.path
+        port = parts.port or (SSH_PORT if ssh else HTTPS_PORT)
+        return GitPlace.of(
+            parts.scheme, parts.hostname or "", port, unquote(path) if ssh else path, parts.username or ""
+        )
+
+    @property
     def folder(self) -> str:
         """The path of a repository on this machine; empty for a remote one."""
         return self.url if self.url.startswith("/") else unquote(urlsplit(self.url).path) * self.url.startswith("file:")
@@ -79,7 +104,7 @@ def _check_address(url: str) -> None:
         return
     try:
         parts = urlsplit(url)
-        host, user, password = parts.hostname or "", parts.username, parts.password
+        host, user, password, _port = parts.hostname or "", parts.username, parts.password, parts.port
     except ValueError as error:
         raise UsageError(f"The repository address is invalid. {FORMS}") from error
     is_web = parts.scheme in ("https", "http")
@@ -88,11 +113,19 @@ def _check_address(url: str) -> None:
     if password is not None or (is_web and (user is not None or parts.query)):
         raise UsageError(
             "The repository address contains a password or a token, which would be stored with the conversation. "
-            "Remove it, and use git's credential helper or an SSH key instead."
+            "Remove it, and store the token with: handloom secrets set NAME --git"
         )
     wants_host = parts.scheme != "file"
     if bool(host) is not wants_host or host.startswith("-") or (user or "").startswith("-") or "/" not in parts.path:
         raise UsageError(f"The repository address is incomplete. {FORMS}")
+
+
+def _with_plain_host(url: str) -> str:
+    """The address as git settings match it: an https host in lower case, without the usual port."""
+    parts = urlsplit(url)
+    if parts.scheme != "https":
+        return url
+    return parts._replace(netloc=parts.netloc.lower().removesuffix(f":{HTTPS_PORT}")).geturl()
 
 
 # -- commands --------------------------------------------------------------------------------------------------------

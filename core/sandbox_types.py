@@ -1,4 +1,4 @@
-"""Plain data that the core and the runtimes exchange about a sandbox: progress, usage, denials, variables.
+"""Plain data that the core and the runtimes exchange about a sandbox: progress, usage, denials, git, variables.
 
 In a module of its own because a runtime may not import the core's protocols.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from core.errors import ConfigurationError
 
@@ -89,6 +89,59 @@ class Denials:
     def denies_every_host(self) -> bool:
         """Whether only this machine itself may be called."""
         return any(host.glob == "*" for host in self.hosts)
+
+
+@dataclass(frozen=True, slots=True)
+class GitPlace:
+    """A repository that git reaches by https or ssh. Both ends of a comparison are made by `GitPlace`."""
+
+    scheme: str
+    """`https` or `ssh`."""
+    host: str
+    port: int
+    path: str
+    """As git sends it: with its slash at the front, except for `git@HOST:PATH`; without `.git` and a slash at the
+    end."""
+    user: str = ""
+    """The user of ssh; empty for the one that ssh takes itself."""
+
+    @classmethod
+    def of(cls, scheme: str, host: str, port: int, path: str, user: str = "") -> GitPlace:
+        """The place with its host and path in the form that is compared."""
+        return cls(scheme, host.lower().rstrip("."), port, path.rstrip("/").removesuffix(".git"), user)
+
+    @property
+    def address(self) -> str:
+        """HOST, or HOST:PORT if the port is not that of https."""
+        return self.host if self.port == HTTPS_PORT else f"{self.host}:{self.port}"
+
+
+HTTPS_PORT, SSH_PORT = 443, 22
+
+
+@dataclass(frozen=True, slots=True)
+class GitCredential:
+    """What Handloom says to a git host for the user."""
+
+    name: str
+    """The name of the secret, for messages."""
+    user: str = ""
+    password: str = field(default="", repr=False)
+    """Empty if no secret of that name is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class GitAccess:
+    """What git in a sandbox reaches with the user's tokens and ssh keys, which stay outside of the sandbox."""
+
+    credential: Callable[[str], GitCredential]
+    """The token of a host of `hosts`. Blocks. Raises ConfigurationError."""
+    hosts: tuple[str, ...]
+    """The hosts for which a token has a name, as HOST or HOST:PORT."""
+    repository: GitPlace | None = None
+    """The repository of the conversation."""
+    allowed_hosts: tuple[str, ...] = ()
+    """The hosts that the user opened to the agent, all of whose repositories it reaches: `sandbox.allowed_hosts`."""
 
 
 MAX_VALUE_BYTES = 100_000

@@ -36,6 +36,7 @@ from runtime.protocol import (
     decode_line,
     editor_of,
     encode_request,
+    git_entry_of,
     jobs_of,
     ports_of,
     usage_of,
@@ -169,6 +170,12 @@ class ActionExecutionClient:
     async def usage(self, limits: tuple[str, ...] = ()) -> SandboxUsage:
         """Return the resource usage of the whole sandbox, with `limits` added. Raises RuntimeUnavailableError."""
         return await self._get_json("/server_info", lambda info: usage_of(info, limits))
+
+    async def git_entry(self) -> tuple[int, str]:
+        """Return the port of git's forwarder in the sandbox, and the command in place of ssh. Raises
+        RuntimeUnavailableError.
+        """
+        return await self._get_json("/server_info", git_entry_of)
 
     async def jobs(self) -> list[Job]:
         """Return the processes that commands started and that still run, oldest first. Raises

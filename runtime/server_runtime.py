@@ -8,6 +8,7 @@ Invariant: while `_client` is set, `_open` has succeeded and `_shut` has not beg
 from __future__ import annotations
 
 import asyncio
+import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing, suppress
@@ -22,6 +23,7 @@ from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
     from runtime.client import ActionExecutionClient
+    from runtime.isolation.git_forwarder import GitProcess
     from runtime.isolation.workspace_guard import WorkspaceGuard
 
 
@@ -54,6 +56,8 @@ class ServerRuntime(ABC):
         """The user's variables for the agent's programs; None for one that was removed."""
         self._forwards: dict[int, asyncio.Server] = {}
         """The servers on this machine's loopback that forward to ports of the sandbox."""
+        self._git: GitProcess | None = None
+        """Git's forwarder, while the server runs; set by `_open`."""
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
 
@@ -92,14 +96,21 @@ class ServerRuntime(ABC):
             await run_to_completion(self._end())
             try:
                 client = await self._open(say)
-                if self._variables:
-                    await client.set_environment(self._variables)
+                if variables := {**await self._git_variables(client), **self._variables}:
+                    await client.set_environment(variables)
                 async with self._started:
                     self._client = client
                     self._started.notify_all()
             except BaseException:
                 await run_to_completion(self._end())
                 raise
+
+    async def _git_variables(self, client: ActionExecutionClient) -> dict[str, str]:
+        """Return the variables with which git uses the forwarder. Raises RuntimeUnavailableError."""
+        if self._git is None:
+            return {}
+        port, ssh = await client.git_entry()
+        return self._git.variables(port, ssh if self.isolation != "none" else "", os.environ)
 
     async def aclose(self) -> None:
         """End the server and everything that it started. May be called twice."""
@@ -111,7 +122,7 @@ class ServerRuntime(ABC):
         await self.aclose()
 
     async def _end(self) -> None:
-        client, self._client = self._client, None
+        client, self._client, self._git = self._client, None, None
         for forward in self._forwards.values():
             forward.close()
         self._forwards.clear()

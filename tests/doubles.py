@@ -14,7 +14,7 @@ import yaml
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.protocols import FrameSink
-from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -55,6 +55,9 @@ class Unconfined:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed."""
+
+    def allow_git(self, access: GitAccess) -> None:
+        """There is no git."""
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Nothing is enforced."""

@@ -55,7 +55,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.protocols import FrameSink, Runtime
-from core.sandbox_types import Denials
+from core.sandbox_types import Denials, GitAccess
 
 PREFIX = "acp: "
 """Prefix of the names of actions that are permissions for what the external agent does itself."""
@@ -356,6 +356,10 @@ class ACPRuntime(SharedRuntime):
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Delegate to the wrapped runtime."""
         self._runtime.allow(host=host, folder=folder)
+
+    def allow_git(self, access: GitAccess) -> None:
+        """Delegate to the wrapped runtime."""
+        self._runtime.allow_git(access)
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Delegate to the wrapped runtime."""

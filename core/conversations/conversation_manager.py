@@ -209,7 +209,7 @@ class ConversationManager:
         await self.trust.apply_setting(workspace)
         kind = await asyncio.to_thread(self.factory.agents.find, agent or self.settings.agent.name, workspace)
         if repository:
-            repository = str(Repository.parse(repository))
+            repository = str(Repository.parse(repository, self.settings.sandbox.git_host))
             if self.factory.redactor.redact_text(repository) != repository:
                 raise UsageError("The repository address contains the value of a secret variable. Remove it.")
         own_model = model_of_agent(kind.name, self.settings.llm) or kind.model

@@ -34,8 +34,9 @@ from core.memory.past_conversations import PastConversations
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
 from core.protocols import LLM, Agent, Checkpoints, Runtime
 from core.repository import Repository
-from core.sandbox_types import sandbox_variables
+from core.sandbox_types import GitAccess, sandbox_variables
 from core.secrets import Redactor
+from core.secrets.git_tokens import GitTokens, names_of
 from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.redactor import Detector
 from core.secrets.vault import Vault
@@ -267,14 +268,31 @@ class SessionFactory:
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The given runtime, or a new one, with its folder and what it may reach."""
         if runtime is None:
-            variables = sandbox_variables(self._settings().sandbox.environment, self.environ)
+            sandbox = self._settings().sandbox
+            variables = {**sandbox.author, **sandbox_variables(sandbox.environment, self.environ)}
             runtime = await asyncio.to_thread(self._make_runtime, info.workspace)
             await runtime.set_environment(variables)
         runtime.keep(self._store.home / "sandboxes" / info.id)
-        if info.repository:
-            repository = Repository.parse(info.repository)
+        repository = Repository.parse(info.repository) if info.repository else None
+        if repository:
             runtime.allow(host=repository.host, folder=repository.folder)
+        runtime.allow_git(self._git_access(info, repository))
         return runtime
+
+    def _git_access(self, info: ConversationInfo, repository: Repository | None) -> GitAccess:
+        """What git in the sandbox reaches with the user's tokens and ssh keys."""
+        settings = self._settings().sandbox
+        names = names_of(settings.git_tokens)
+        tokens = GitTokens(
+            names,
+            vault=self.vault,
+            environ=self.environ,
+            redactor=self.redactor,
+            workspace=info.workspace,
+            conversation_id=info.id,
+        )
+        place = repository.place if repository else None
+        return GitAccess(tokens.credential, tuple(names), place, settings.allowed_hosts)
 
     async def _toolbox(self, info: ConversationInfo) -> Toolbox | None:
         """The tools of MCP servers; None if there is no model to use them."""

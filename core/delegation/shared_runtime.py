@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.events import Action, Observation, PageShown
 from core.protocols import FrameSink, Runtime
-from core.sandbox_types import Denials, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 
 class SharedRuntime:
@@ -48,6 +48,9 @@ class SharedRuntime:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Does nothing: the runtime is running."""
+
+    def allow_git(self, access: GitAccess) -> None:
+        """Does nothing: the runtime is running with what the parent may reach."""
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Does nothing: the runtime is running with the denials of the parent."""

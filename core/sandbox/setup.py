@@ -40,6 +40,7 @@ from core.sandbox.environment_shell import (
     check,
     separate_shell_command,
 )
+from core.secrets.git_tokens import names_of, remedy
 from core.settings.config import SandboxSettings
 from core.store.conversations import FORK, ConversationInfo
 from core.store.reader import EventFilter
@@ -252,16 +253,21 @@ class Setup:
             copied = self._info.origin == FORK
             command, limit_s = clone_command(repository, self._info.id, copied=copied), CLONE_TIMEOUT_S
             what = f"Cloning {repository}"
-            remedy = "Check the address, and that git can read it here without asking for a password."
+            advice = f"Check the address. {self._access_remedy(repository)}".strip()
         elif self._settings.init_git_in_empty_workspace:
             command, limit_s = INIT_COMMAND, COMMAND_TIMEOUT_S
-            what, remedy = "Making a git repository", "Do without: set init_git_in_empty_workspace to false."
+            what, advice = "Making a git repository", "Do without: set init_git_in_empty_workspace to false."
         else:
             return
         async with self._step(SETTING_UP_WORKSPACE, what):
             check(
-                await self._shell.run(separate_shell_command(command, self._runtime.working_dir), limit_s), what, remedy
+                await self._shell.run(separate_shell_command(command, self._runtime.working_dir), limit_s), what, advice
             )
+
+    def _access_remedy(self, repository: Repository) -> str:
+        if self._runtime.is_elsewhere:
+            return "If it is private, the machine of the sandbox needs a login for it: yours is not passed on."
+        return remedy(repository.place, names_of(self._settings.git_tokens))
 
     async def _find_scripts(self) -> None:
         """Change to the folder of the work, and find out which scripts it has."""

@@ -25,6 +25,8 @@ from core.secrets.variable_names import MIN_LENGTH
 
 INDEX, VALUES, LOCK = "secrets.json", "secret-values.json", "secrets.lock"
 EVERYWHERE = "everywhere"
+GIT = "git"
+"""The scope of a token that git on this machine uses for the agent, and no command gets."""
 FOLDER, CONVERSATION = "folder:", "conversation:"
 MAX_SECRETS = 500
 MAX_DESCRIPTION = 300
@@ -40,7 +42,7 @@ class Secret:
     name: str
     description: str = ""
     scope: str = EVERYWHERE
-    """`everywhere`, `folder:PATH` or `conversation:ID`."""
+    """`everywhere`, `folder:PATH`, `conversation:ID`, or `git`, which no conversation can use by itself."""
     created_at: str = ""
     """ISO 8601, UTC, as is `used_at`."""
     used_at: str = ""
@@ -132,6 +134,19 @@ class Vault:
         known = any(secret.key == f"{EVERYWHERE}/{name}" for secret in self._read())
         return self.backend.get(f"{EVERYWHERE}/{name}") if known else None
 
+    def for_git(self, name: str, workspace: str, conversation_id: str) -> str | None:
+        """The value of this name that git may use in a conversation: that of the scope `git` before others; updates
+        `used_at`. Raises ConfigurationError.
+        """
+        of_git = next((secret for secret in self._read() if (secret.name, secret.scope) == (name, GIT)), None)
+        secret = of_git or self.usable(workspace, conversation_id).get(name)
+        if secret is None:
+            return None
+        if (value := self.backend.get(secret.key)) is None:
+            raise ConfigurationError(MISSING_VALUE.format(names=name, place=self.backend.place))
+        self._note_use([secret])
+        return value
+
     def put(self, name: str, value: str, *, description: str | None = None, scope: str = EVERYWHERE) -> Secret:
         """Store a secret, and replace one of the same name and scope. Raises ConfigurationError."""
         if wrong := wrong_with(name, value):
@@ -198,8 +213,10 @@ def wrong_with(name: str, value: str) -> str:
     return ""
 
 
-def scope_of(folder: str = "", conversation_id: str = "") -> str:
-    """The scope for a folder, a conversation, or everywhere."""
+def scope_of(folder: str = "", conversation_id: str = "", *, git: bool = False) -> str:
+    """The scope for git alone, a folder, a conversation, or everywhere."""
+    if git:
+        return GIT
     if conversation_id:
         return CONVERSATION + conversation_id
     return FOLDER + str(Path(folder).expanduser().absolute()) if folder else EVERYWHERE

@@ -7,19 +7,21 @@ current folder are never read. API keys are not settings: the model host reads t
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError, field_validator
 
 from core.environment import CONFIG
 from core.errors import ConfigurationError
 from core.llm.settings import LLMSettings, Models, Names, SettingsSection, split
 from core.regular_files import read_text, write_private
 from core.secrets import is_secret_name
+from core.secrets.command_secrets import is_usable
 from core.security.confirmation import ConfirmMode
 from core.settings.screen_settings import ScreenSettings
 from core.settings.sections import CondenserSettings, MCPSettings, MemorySettings, SecuritySettings, TrustSettings
@@ -27,6 +29,7 @@ from core.settings.sections import CondenserSettings, MCPSettings, MemorySetting
 PREFIX = "HANDLOOM__"
 Keys = Annotated[dict[str, Any], BeforeValidator(lambda value: value if isinstance(value, dict) else {})]
 """Not validated here: `tui.shortcuts.keymap` reports and ignores invalid keys, so that Handloom still starts."""
+HOST = r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[0-9]{1,5})?$"
 Paths = Annotated[tuple[Path, ...], BeforeValidator(split)]
 
 
@@ -127,9 +130,35 @@ class SandboxSettings(SettingsSection):
     packages by their names, too."""
     init_git_in_empty_workspace: bool = False
     """Create a git repository in an empty workspace, if none is cloned into it."""
+    git_host: str = Field(default="github.com", pattern=HOST)
+    """The host of a repository that --repo names as OWNER/NAME."""
+    git_tokens: Names = ()
+    """Secrets with tokens of further git hosts, as HOST=NAME. GITHUB_TOKEN, GITLAB_TOKEN and BITBUCKET_TOKEN are
+    those of github.com, gitlab.com and bitbucket.org."""
+    git_user_name: str = Field(default="", max_length=200)
+    """The author of commits in the sandbox, whatever git's settings say; empty leaves it to them."""
+    git_user_email: str = Field(default="", max_length=200)
+    """The address of that author."""
     run_repository_scripts: Literal["isolated", "always", "never"] = "isolated"
     """Where a repository's .openhands/setup.sh and pre-commit.sh are run: in an isolated runtime only, everywhere (then
     without isolation as you, on your machine), or nowhere."""
+
+    @field_validator("git_tokens")
+    @classmethod
+    def _name_secrets(cls, tokens: tuple[str, ...]) -> tuple[str, ...]:
+        for host, mark, name in (text.partition("=") for text in tokens):
+            if not (mark and re.fullmatch(HOST, host) and is_usable(name) and is_secret_name(name)):
+                raise ValueError(
+                    "write HOST=NAME, such as git.example.org=WORK_TOKEN: the name of a secret, which ends in _TOKEN, "
+                    "and not the token itself"
+                )
+        return tokens
+
+    @property
+    def author(self) -> dict[str, str]:
+        """Git's variables for the author of commits."""
+        given = {"NAME": self.git_user_name, "EMAIL": self.git_user_email}
+        return {f"GIT_{who}_{what}": v for who in ("AUTHOR", "COMMITTER") for what, v in given.items() if v}
 
 
 class RemoteSettings(SettingsSection):

@@ -20,6 +20,7 @@ from runtime.image import SERVER
 from runtime.isolation import protected_paths
 from runtime.isolation.cgroups import Limits
 from runtime.isolation.egress_proxy import PROXY_SOCKET
+from runtime.isolation.git_forwarder import GIT_SOCKET
 
 INSIDE = "/run/handloom"
 """The folder for sockets in the container."""
@@ -114,6 +115,7 @@ class ContainerSpec:
             *("--state-dir", f"{INSIDE}/{STATE}", "--filter-calls", "--idle-exit", f"{self.options.idle_s:g}"),
             *(word for name, most in limits.items() if most is not None for word in (name, str(most))),
             *(("--proxy", f"{INSIDE}/{PROXY_SOCKET}") if self.allowed_hosts and not self.is_remote else ()),
+            *(() if self.is_remote else ("--git", f"{INSIDE}/{GIT_SOCKET}")),
             *self.server_options,
         ]
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation
-from core.sandbox_types import Denials, Say
+from core.sandbox_types import Denials, GitAccess, Say
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
 from runtime.docker.container_launch import LaunchedContainer
@@ -28,6 +28,7 @@ from runtime.docker.warm_pool import WarmPool
 from runtime.isolation.bubblewrap import sandbox_user
 from runtime.isolation.cgroups import described
 from runtime.isolation.egress_proxy import PROXY_SOCKET, EgressProcess, egress_process
+from runtime.isolation.git_forwarder import GIT_SOCKET, git_forwarder
 from runtime.isolation.protected_paths import Mounts, ProtectionError, Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.server_runtime import ServerRuntime
@@ -56,6 +57,7 @@ class DockerRuntime(ServerRuntime):
         self._stack = AsyncExitStack()
         self._launched: LaunchedContainer | None = None
         self._egress: EgressProcess | None = None
+        self._git_access: GitAccess | None = None
         self._messages: list[str] = []
         """Lines about the download from a remote engine."""
 
@@ -85,6 +87,10 @@ class DockerRuntime(ServerRuntime):
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Enforce these denials, read at each start; see core.protocols.Runtime."""
         self._guard.denied = denied
+
+    def allow_git(self, access: GitAccess) -> None:
+        """Let git reach this with the user's tokens and ssh keys from the next start on; see core.protocols.Runtime."""
+        self._git_access = access
 
     def keep(self, folder: Path) -> None:
         """Use the sandbox of this name, and reattach to what an earlier process has left of it."""
@@ -149,6 +155,15 @@ class DockerRuntime(ServerRuntime):
             hosts, user = spec.allowed_hosts, spec.user if os.getuid() == 0 else None
             denied = self._guard.denials.hosts
             self._egress = await self._stack.enter_async_context(egress_process(socket, hosts, denied, user))
+        if not spec.is_remote:
+            forwarder = git_forwarder(
+                launched.folder.inside / GIT_SOCKET,
+                self._git_access,
+                allowed_hosts=spec.allowed_hosts if spec.options.network == "none" else ("*",),
+                denied=self._guard.denials.hosts,
+                user=spec.user if os.getuid() == 0 else None,
+            )
+            self._git = await self._stack.enter_async_context(forwarder)
         return launched.client
 
     async def _shut(self) -> None:

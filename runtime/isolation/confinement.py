@@ -9,6 +9,7 @@ Each local runtime has a SessionFolder on the host:
     s               the server's socket; the server inherits its descriptor, and the sandbox cannot see its path
     log             the server's standard error
     placeholders    mount points that were made in the workspace's `.git`
+    git             the socket of git's forwarder without isolation; with it, the socket is in `inside`
     inside/         what the sandbox sees: its key, the proxy's socket, its private files
 
 All of these folders are in one folder with mode 0700. Nothing that belongs to another user is opened. All calls on them
@@ -35,9 +36,11 @@ from typing import Literal
 
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError
+from core.sandbox_types import GitAccess
 from runtime.isolation import bubblewrap, git_config, protected_paths
 from runtime.isolation.cgroups import ControlGroup, Limits, described
 from runtime.isolation.egress_proxy import ALLOWED_HOSTS, PROXY_SOCKET, EgressProcess, egress_process
+from runtime.isolation.git_forwarder import GIT_SOCKET, GitProcess, git_forwarder
 from runtime.isolation.protected_paths import Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
 from runtime.shortage_messages import memory_ran_out
@@ -203,6 +206,10 @@ class Confinement:
         self._group: ControlGroup | None = None
         self._killed = 0
         self._egress: EgressProcess | None = None
+        self.git_access: GitAccess | None = None
+        """What git reaches with tokens and ssh keys of the user, from the next start on."""
+        self.git: GitProcess | None = None
+        """The forwarder that does that, while the sandbox runs."""
         self.why_open = "" if isolation.kind == "none" else self._why_not()
         """Why there is no isolation although it is wanted; otherwise empty."""
         self.is_closed = isolation.kind != "none" and not self.why_open
@@ -274,7 +281,8 @@ class Confinement:
             join = ("/bin/sh", "-c", _JOIN_GROUPS, " ".join(map(str, files))) if files else ()
             limits = tuple(described(self._isolation.limits, group.applied, self.is_closed))
             launch = Launch(join, self._limit_options(group.applied), limits=limits)
-            yield await (self._isolated(launch, folder, stack) if self.is_closed else self._unisolated(launch))
+            launch = await (self._isolated(launch, folder, stack) if self.is_closed else self._unisolated(launch))
+            yield await self._with_git(launch, folder, stack)
 
     async def _unisolated(self, launch: Launch) -> Launch:
         """Prepare a start without bubblewrap: only file actions are restricted, and the browser gets the allowed
@@ -286,6 +294,20 @@ class Confinement:
             options += ["--state-dir", str(self.state)]
         environ = {ALLOWED_HOSTS: ",".join(self._isolation.allowed_hosts)} if self._isolation.allowed_hosts else {}
         return replace(launch, options=tuple(options), environ=environ)
+
+    async def _with_git(self, launch: Launch, session: SessionFolder, stack: AsyncExitStack) -> Launch:
+        """Start git's forwarder, if git needs it."""
+        socket = (session.inside if self.is_closed else session.path) / GIT_SOCKET
+        forwarder = git_forwarder(
+            socket,
+            self.git_access,
+            allowed_hosts=self._isolation.allowed_hosts if self.is_closed else ("*",),
+            denied=self.guard.denials.hosts,
+            user=await asyncio.to_thread(bubblewrap.sandbox_user, self._workspace) if self.is_closed else None,
+            is_closed=self.is_closed,
+        )
+        self.git = await stack.enter_async_context(forwarder)
+        return launch if self.git is None else replace(launch, options=(*launch.options, "--git", str(socket)))
 
     def _limit_options(self, applied: frozenset[str]) -> tuple[str, ...]:
         limits = self._isolation.limits

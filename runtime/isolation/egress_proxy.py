@@ -142,32 +142,35 @@ class EgressProxy:
                     return await asyncio.open_connection(address, port)
         raise RefusedError(f"{host} does not answer")
 
-    async def addresses(self, host: str, port: int) -> list[str]:
-        """Return the addresses of an allowed host. Raises RefusedError."""
+    async def addresses(self, host: str, port: int, *, is_named: bool = False) -> list[str]:
+        """Return the addresses of an allowed host. Raises RefusedError.
+
+        A host that the user `named` for this use is allowed wherever it is, unless a rule denies it.
+        """
         host = host.lower().strip("[]").rstrip(".")
-        self._refuse_denied(host, [host], port)
-        if not any(rule.allows(host, port) for rule in self._rules):
+        self.refuse_denied(host, [host], port, is_named=is_named)
+        if not is_named and not any(rule.allows(host, port) for rule in self._rules):
             raise RefusedError(f"{host}:{port} is not allowed; the user can add it to sandbox.allowed_hosts")
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise RefusedError(f"{host} was not found") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        self._refuse_denied(host, addresses, port)
-        if not is_allowed_address(self._rules, host, port) and not all(map(is_public, addresses)):
+        self.refuse_denied(host, addresses, port, is_named=is_named)
+        if not is_named and not is_allowed_address(self._rules, host, port) and not all(map(is_public, addresses)):
             raise RefusedError(PRIVATE.format(host=host))  # a single private address makes the name suspect
         return addresses
 
-    def _refuse_denied(self, host: str, names: Sequence[str], port: int) -> None:
+    def refuse_denied(self, host: str, names: Sequence[str], port: int, *, is_named: bool = False) -> None:
         """Raise DeniedError if a rule denies one of the names of a host.
 
-        While rules deny hosts, a numeric address is called only if the user allowed it, because it may belong to any
-        host.
+        While rules deny hosts, a numeric address is called only if the user allowed or `named` it, because it may
+        belong to any host.
         """
         for denied in self._denied:
             if any(matches(denied.glob, name) for name in names):
                 raise DeniedError(f"{host} is denied by the rule {denied.rule}")
-        if self._denied and _is_numeric(host) and not is_allowed_address(self._rules, host, port):
+        if self._denied and not is_named and _is_numeric(host) and not is_allowed_address(self._rules, host, port):
             raise DeniedError(f"{host} has no name, so it may be a host denied by the rule {self._denied[0].rule}")
 
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
 from core.interpreter import start_command
-from core.sandbox_types import Denials, Say
+from core.sandbox_types import Denials, GitAccess, Say
 from core.secrets.variable_names import without_secret_variables
 from runtime.cancellation import run_to_completion
 from runtime.isolation.confinement import Confinement, Isolation, Launch, SessionFolder, remove_abandoned
@@ -67,6 +67,10 @@ class LocalRuntime(ServerRuntime):
         """Allow the sandbox to call this host or to read this folder from the next start on."""
         self._confinement.allow(host, folder)
 
+    def allow_git(self, access: GitAccess) -> None:
+        """Let git reach this with the user's tokens and ssh keys from the next start on; see core.protocols.Runtime."""
+        self._confinement.git_access = access
+
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Enforce these denials, read at each start; see core.protocols.Runtime."""
         self._confinement.guard.denied = denied
@@ -97,6 +101,7 @@ class LocalRuntime(ServerRuntime):
         _write_key(key_file, key)
         launch = await self._stack.enter_async_context(self._confinement.opened(folder))
         self._limits = launch.limits
+        self._git = self._confinement.git
         with folder.log.open("wb") as stderr, _bind(folder.socket) as listener:
             await run_to_completion(self._start_server(launch, folder, listener, key_file, stderr))
         client = await asyncio.to_thread(import_module, "runtime.client")  # 0.1 s, while the server starts

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from core.errors import ConfigurationError, RuntimeUnavailableError
-from core.sandbox_types import Denials, Say
+from core.sandbox_types import Denials, GitAccess, Say
 from runtime.cancellation import run_to_completion
 from runtime.protocol import OWNER_HEADER, web_hosts
 from runtime.reconnecting_client import PATIENCE_S, ReconnectingClient
@@ -154,6 +154,9 @@ class RemoteRuntime(ServerRuntime):
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Do nothing: the other machine controls its network access, and this machine's folders are not there."""
+
+    def allow_git(self, access: GitAccess) -> None:
+        """Do nothing: the other machine cannot reach this one, and uses its own logins."""
 
     def deny(self, denied: Callable[[], Denials]) -> None:
         """Do nothing: isolation is the responsibility of the other machine."""

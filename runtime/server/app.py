@@ -80,10 +80,12 @@ class ActionServer:
         times: Times = TIMES,
         lease: Lease | None = None,
         web_hosts: Mapping[str, int] = MappingProxyType({}),
+        git: Mapping[str, int | str] = MappingProxyType({}),
     ) -> None:
         self._executor = executor
         self._working_dir = working_dir
         self._web_hosts = dict(web_hosts)
+        self._git = dict(git)
         self._answers = AnswerCache(executor.execute, times)
 
         @web.middleware
@@ -127,6 +129,7 @@ class ActionServer:
                 "protocol_version": PROTOCOL_VERSION,
                 "working_dir": self._working_dir,
                 **({"web_hosts": self._web_hosts} if self._web_hosts else {}),
+                **({"git": self._git} if self._git else {}),
             }
         )
 

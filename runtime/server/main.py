@@ -37,6 +37,7 @@ from aiohttp import web
 
 from core.plugin_requirements import required
 from runtime.isolation import seccomp
+from runtime.isolation.git_forwarder import ssh_command
 from runtime.plugins.base import PluginContext, PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
@@ -122,11 +123,16 @@ async def _serve(
     ended = _end_signals(options.stdin_lifeline or options.lives)
     forwarder = ProxyForwarder(options.proxy) if options.proxy else None
     environment = Environment(os.environ | (await forwarder.start() if forwarder else {}))
+    git = ProxyForwarder(options.git) if options.git else None
+    git_entry: dict[str, int | str] = {"port": await git.listen(), "ssh": ssh_command(options.git)} if git else {}
     # The launcher's folder is on its disk, also in a sandbox, and the launcher removes it.
     outputs = Outputs(folders=[str(options.private_dir)] if options.private_dir else None)
-    silence_s = options.no_change_timeout
     bash = BashSession(
-        working_dir, environment=environment, umask=umask, no_change_timeout_s=silence_s, outputs=outputs
+        working_dir,
+        environment=environment,
+        umask=umask,
+        no_change_timeout_s=options.no_change_timeout,
+        outputs=outputs,
     )
     asyncio.get_running_loop().add_signal_handler(signal.SIGCHLD, processes.reap_orphans)
     files, tasks = Files(lambda: bash.cwd, umask, options.root, options.history), TaskList(options.session_dir)
@@ -147,7 +153,9 @@ async def _serve(
     lease = Lease(ended.set, load_history)
     web_hosts = dict(options.web_host)
     runner = web.AppRunner(
-        ActionServer(executor, guard, working_dir, umask, routes=routes, lease=lease, web_hosts=web_hosts).app,
+        ActionServer(
+            executor, guard, working_dir, umask, routes=routes, lease=lease, web_hosts=web_hosts, git=git_entry
+        ).app,
         handler_cancellation=True,
         keepalive_timeout=KEEPALIVE_S,
         shutdown_timeout=SHUTDOWN_S,
@@ -177,8 +185,8 @@ async def _serve(
         await asyncio.gather(*(part.aclose() for part in (shortage, outputs, plugins, servers, viewer)))
         await runner.cleanup()
         await asyncio.to_thread(shutil.rmtree, private, ignore_errors=True)
-        if forwarder:
-            await forwarder.aclose()
+        for one in filter(None, (forwarder, git)):
+            await one.aclose()
     return 0
 
 
@@ -262,6 +270,7 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds without output after which the model is asked what to do",
     )
     parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy for commands")
+    parser.add_argument("--git", type=Path, help="the Unix socket of a forwarder for git")
     parser.add_argument("--max-memory", type=int, metavar="BYTES", help="memory limit of one process")
     parser.add_argument("--max-processes", type=int, metavar="N", help="limit for processes and threads of this user")
     parser.add_argument("--max-file", type=int, metavar="BYTES", help="limit for the size of a file")

@@ -26,10 +26,15 @@ class ProxyForwarder:
 
     async def start(self) -> dict[str, str]:
         """Start listening; return the environment variables for programs. Raises OSError."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        port = self._server.sockets[0].getsockname()[1]
+        port = await self.listen()
         direct = dict.fromkeys(DIRECT, "localhost,127.0.0.1,::1")
         return dict.fromkeys(NAMES, f"http://127.0.0.1:{port}") | direct
+
+    async def listen(self) -> int:
+        """Start listening; return the port. Raises OSError."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
 
     async def aclose(self) -> None:
         """Stop listening. Open connections end with the server."""

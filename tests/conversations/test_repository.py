@@ -6,6 +6,7 @@ import pytest
 
 from core.errors import UsageError
 from core.repository import Repository, folder_of
+from core.sandbox_types import GitPlace
 
 
 @pytest.mark.parametrize(
@@ -16,6 +17,9 @@ from core.repository import Repository, folder_of
         ("ssh://git@example.org:22/a/b.git#main", Repository("ssh://git@example.org:22/a/b.git", "main"), "b"),
         ("git@example.org:b.git#fix/it-1", Repository("git@example.org:b.git", "fix/it-1"), "b"),
         ("file:///srv/b.git#v1.0", Repository("file:///srv/b.git", "v1.0"), "b"),
+        ("me/thing", Repository("https://github.com/me/thing.git"), "thing"),
+        ("me/thing.git#work", Repository("https://github.com/me/thing.git", "work"), "thing"),
+        ("https://Example.org:443/a/b", Repository("https://example.org/a/b"), "b"),
         ("/srv/with space's/b", Repository("/srv/with space's/b"), "b"),
     ],
 )
@@ -66,6 +70,26 @@ def test_address_with_password_is_refused_without_quoting_it(text: str) -> None:
     with pytest.raises(UsageError, match="password or a token") as caught:
         Repository.parse(text)
     assert "hunter2" not in str(caught.value)
+
+
+def test_short_name_is_at_the_host_of_the_settings() -> None:
+    assert Repository.parse("me/thing", "git.example.org:8443").url == "https://git.example.org:8443/me/thing.git"
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("https://example.org/a/b.git", GitPlace("https", "example.org", 443, "/a/b")),
+        ("https://example.org:8443/a/b/", GitPlace("https", "example.org", 8443, "/a/b")),
+        ("ssh://me@Example.org:2222/a%20b.git", GitPlace("ssh", "example.org", 2222, "/a b", "me")),
+        ("ssh://example.org/~me/b", GitPlace("ssh", "example.org", 22, "~me/b")),
+        ("git@example.org:a/b.git", GitPlace("ssh", "example.org", 22, "a/b", "git")),
+        ("http://example.org/a/b", None),
+        ("/srv/b", None),
+    ],
+)
+def test_place_is_what_git_asks_for(text: str, place: GitPlace | None) -> None:
+    assert Repository.parse(text).place == place
 
 
 def test_work_happens_in_the_folder_of_the_repository() -> None:

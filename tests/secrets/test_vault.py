@@ -38,6 +38,17 @@ class TestVault:
         assert vault.named_in(text, "/work", "c1") == {"TOKEN": THIRD}
         assert sorted(vault.values()) == [VALUE, OTHER, THIRD]
 
+    def test_token_of_git_is_for_no_command(self, vault: Vault) -> None:
+        vault.put("TOKEN", VALUE, scope=scope_of(git=True))
+        assert vault.named_in("curl $TOKEN", "/w", "c") == {}
+        assert vault.descriptions("/w", "c") == {}
+        assert vault.values() == [VALUE]
+        vault.put("TOKEN", OTHER)
+        assert vault.for_git("TOKEN", "/w", "c") == VALUE
+        assert vault.remove("TOKEN", scope_of(git=True))
+        assert vault.for_git("TOKEN", "/w", "c") == OTHER
+        assert vault.for_git("NONE", "/w", "c") is None
+
     def test_agents_get_names_and_descriptions(self, vault: Vault) -> None:
         vault.put("TOKEN", VALUE, description=" For\nthe shop. ")
         assert vault.descriptions("/w", "c") == {"TOKEN": "For the shop."}

@@ -36,6 +36,8 @@ max_iterations = 50
 
 
 BOUND_BY_OTHERS = {
+    "sandbox.git_host": "git.example.org:8443",
+    "sandbox.git_tokens": "a.example.org=ONE_TOKEN, b.example.org=TWO_TOKEN",
     "condenser.keep_first": "7",
     "condenser.window_share": "0.5",
     "condenser.pipeline": "noop, amortized",

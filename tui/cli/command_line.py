@@ -144,6 +144,9 @@ def _secrets(commands: Commands) -> None:
         scope = command.add_mutually_exclusive_group()
         scope.add_argument("--folder", metavar="DIR", help="only for this folder")
         scope.add_argument("--conversation", metavar="ID", help="only for this conversation")
+        scope.add_argument(
+            "--git", action="store_true", help="only for git, as the token of a host; no command gets it"
+        )
     steps.add_parser("adopt", help="move API keys from config.toml to the secret store")
     shown = steps.add_parser("allow", help="stop redacting one kind of possible secret")
     shown.add_argument("kind", metavar="KIND", help="the kind as the notice names it, such as 'a JSON web token'")
@@ -317,7 +320,9 @@ def _common(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--workspace", metavar="DIR", default=".", help="folder in which the agent works (default: the current folder)"
     )
-    command.add_argument("--repo", metavar="URL[#BRANCH]", help="repository to clone into that folder first")
+    command.add_argument(
+        "--repo", metavar="URL[#BRANCH]", help="repository to clone into that folder first, or OWNER/NAME"
+    )
 
 
 def _runtime(command: argparse.ArgumentParser) -> None:

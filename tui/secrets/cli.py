@@ -37,7 +37,7 @@ def secrets(options: argparse.Namespace) -> int:
             for secret in vault.all():
                 say(json.dumps(asdict(secret)) if options.json else sanitize_line(line_of(secret), WIDTH))
         case "remove":
-            if not vault.remove(options.name, scope_of(options.folder or "", options.conversation or "")):
+            if not vault.remove(options.name, _scope(options)):
                 raise ConfigurationError(f"There is no secret {options.name!a}. List them with: handloom secrets list")
             notice(_("The secret was removed."))
         case "adopt":
@@ -56,17 +56,22 @@ def line_of(secret: Secret) -> str:
 
 
 def _set(vault: Vault, options: argparse.Namespace) -> None:
-    scope = scope_of(options.folder or "", options.conversation or "")
+    scope = _scope(options)
     if wrong := wrong_with(options.name, "x" * 8):
         raise ConfigurationError(wrong)
     if options.file:
         vault = Vault(home_folder(os.environ), FileAndKeyring(home_folder(os.environ)))
     vault.put(options.name, _value(options), description=options.description, scope=scope)
-    notice(
-        _("Stored in {place}. Commands that use ${name} receive the value.").format(
-            place=vault.backend.place, name=options.name
-        )
+    stored = (
+        _("Stored in {place}. Git sends {name} to the host that it is for; commands do not receive it.")
+        if options.git
+        else _("Stored in {place}. Commands that use ${name} receive the value.")
     )
+    notice(stored.format(place=vault.backend.place, name=options.name))
+
+
+def _scope(options: argparse.Namespace) -> str:
+    return scope_of(options.folder or "", options.conversation or "", git=options.git)
 
 
 def _value(options: argparse.Namespace) -> str:
