@@ -138,6 +138,31 @@ async def test_log_follows_end_until_cursor_leaves() -> None:
         assert "news" in app.lines[-1]
 
 
+@pytest.mark.parametrize("count", [18, 100])
+async def test_log_follows_end_after_view_grows_and_shrinks(count: int) -> None:
+    """A question above the prompt takes lines from the log, and gives them back."""
+    model = filled(count)
+    app = LogApp(model)
+    async with app.run_test(size=(80, 15)) as pilot:
+        await pilot.pause()
+        await pilot.resize_terminal(80, 24)
+        await pilot.resize_terminal(80, 15)
+        stream = StreamDouble("c")
+        stream.events = [None] * count  # type: ignore[list-item]
+        model.apply(stream.store(MessageAction(content="news")))
+        app.query_one(EventsView).sync()
+        assert "news" in app.lines[-1]
+
+
+async def test_growing_view_does_not_follow_for_reader_above() -> None:
+    app = LogApp(filled(30))
+    async with app.run_test(size=(80, 15)) as pilot:
+        await pilot.press("k", "k")
+        await pilot.resize_terminal(80, 40)
+        await pilot.resize_terminal(80, 15)
+        assert not app.query_one(EventsView).following
+
+
 async def test_reading_back_requests_page_once_and_keeps_place() -> None:
     model = filled(200, first=100)
     app = LogApp(model)
