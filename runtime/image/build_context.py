@@ -23,6 +23,7 @@ ROOT = HERE.parent.parent
 """The folder with the packages `core` and `runtime`: the working copy, or site-packages."""
 CODE = (
     "core/__init__.py",
+    "core/environment.py",
     "core/errors.py",
     "core/events",
     "core/globs.py",
