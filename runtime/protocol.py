@@ -216,9 +216,12 @@ MAX_HISTORY = 10_000
 """Samples of memory that are read from a server."""
 
 
+GIT_ENTRY = "git"
+
+
 def git_entry_of(info: Any) -> tuple[int, str]:
     """Parse where git finds its forwarder, in the answer to `GET /server_info`. Raises ProtocolError."""
-    entry = info.get("git") if isinstance(info, dict) else None
+    entry = info.get(GIT_ENTRY) if isinstance(info, dict) else None
     port, ssh = (entry.get("port"), entry.get("ssh")) if isinstance(entry, dict) else (None, None)
     if not (isinstance(port, int) and 0 < port < 65536 and isinstance(ssh, str) and len(ssh) <= MAX_COMMAND_CHARS):
         raise ProtocolError("the server does not forward git")

@@ -69,6 +69,7 @@ ORDER = (
     "conv.new", "conv.agent", "conv.manager", "conv.goto", "conv.next", "conv.prev", "conv.close", "conv.left",
     "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
     "conv.split", "conv.other", "conv.model", "conv.pause", "conv.sandbox", "conv.restore", "conv.env", "conv.jobs",
+    "conv.ports", "conv.editor",
     "conv.statistics", "conv.again", "conv.mcp",
     "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
     "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",

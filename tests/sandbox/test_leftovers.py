@@ -174,7 +174,7 @@ async def test_report_counts_further_leftovers_and_drops_duplicates(
 async def test_leftovers_are_checked_whenever_the_agent_rests(tmp_path: Path, state: AgentState) -> None:
     runtime = Leaving()
     runtime.left = ["a: x"]
-    works = state.value in ("running", "loading", "user_confirmed", "user_rejected")
+    works = state.value in ("running", "rate_limited", "loading", "user_confirmed", "user_rejected")
     async with opened_stream(tmp_path) as stream:
         leftovers = Leftovers(runtime, stream, runtime.rest, lambda: False)
         changed = AgentStateChangedObservation(agent_state=state)

@@ -222,6 +222,7 @@ def test_server_imports_neither_screen_nor_store_nor_models() -> None:
     assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
     ours = {name for name in loaded.split() if name.startswith("core.")}
     assert {".".join(name.split(".")[:2]) for name in ours} == {
+        "core.environment",
         "core.errors",
         "core.events",
         "core.globs",
