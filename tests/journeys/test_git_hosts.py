@@ -80,6 +80,7 @@ def worked(handloom: Handloom, folder: Path, url: str, *more: str) -> str:
     return done.out + done.err
 
 
+@pytest.mark.alone  # it looks into every process of the machine
 @pytest.mark.parametrize("place", ["vault", "environment"])
 def test_token_is_nowhere_but_in_the_vault(tmp_path: Path, place: str) -> None:
     repository = tmp_path / "repositories" / "team" / "thing.git"
