@@ -171,7 +171,10 @@ class GitForwarder:
         ]
         if not secrets.compare_digest(dict(fields).get(KEY_HEADER.lower(), "").encode("latin-1"), self._key.encode()):
             raise RefusedError("only git of this sandbox is served here")
-        if found is None or method != ("GET" if found["asked"] else "POST") or ".." in found["path"].split("/"):
+        has_controls = any(char < " " for line in (first, *lines) for char in line)  # some hosts end a line at them
+        if has_controls or found is None or method != ("GET" if found["asked"] else "POST"):
+            raise RefusedError("only git is served here")
+        if ".." in found["path"].split("/"):
             raise RefusedError("only git is served here")
         place = GitPlace.of("https", found["host"], int(found["port"] or HTTPS_PORT), found["path"])
         path = target[target.index("/", 1) :]

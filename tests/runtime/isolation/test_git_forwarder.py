@@ -10,8 +10,9 @@ import pytest
 
 from core.errors import ConfigurationError
 from core.repository import Repository
-from core.sandbox_types import Denials, DeniedHosts, GitAccess, GitCredential
-from runtime.isolation.git_forwarder import rewritten
+from core.sandbox_types import Denials, DeniedHosts, GitAccess, GitCredential, GitPlace
+from runtime.isolation.egress_proxy import EgressProxy, RefusedError
+from runtime.isolation.git_forwarder import GitForwarder, rewritten
 from runtime.local.local_runtime import LocalRuntime
 from tests.git_hosts import WebHost, bare_repository, branches, ssh_host, web_host
 from tests.runtime.isolation.confined import BUBBLEWRAP, own, run
@@ -232,3 +233,27 @@ def test_hosts_go_to_the_forwarder_only_if_the_user_opened_them() -> None:
     assert rewritten(GitAccess(credential, hosts, repository)) == ["github.com/me/thing"]
     assert rewritten(GitAccess(credential, hosts, allowed_hosts=("*.example.org:8443",))) == ["git.example.org:8443/"]
     assert rewritten(GitAccess(credential, hosts, allowed_hosts=("*",))) == ["github.com/"]
+
+
+async def test_second_request_hidden_in_a_field_gets_no_token(tmp_path: Path) -> None:
+    """A host that ends lines at a single line feed would take the rest for a request of its own, with the token."""
+    asked: list[str] = []
+
+    async def ask(host: str) -> GitCredential:
+        asked.append(host)
+        raise RefusedError("asked")
+
+    place = GitPlace.of("https", "git.example", 443, "/team/private.git")
+    hosts = ["git.example"]
+    forwarder = GitForwarder("k", own=place, hosts=hosts, opened=(), proxy=EgressProxy((), ()), ask=ask)
+    server = await asyncio.start_unix_server(forwarder.serve, tmp_path / "s")
+    first = "GET /git.example/team/private.git/info/refs?service=git-upload-pack HTTP/1.1\r\nX-Handloom-Git: k\r\n"
+    answers = []
+    for field in ("Accept: a", "Accept: a\n\nGET /user HTTP/1.1\nX: y", "Accept: a\rX: y"):
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "s")
+        writer.write(f"{first}{field}\r\n\r\n".encode())
+        answers.append((await reader.read()).partition(b"\r\n\r\n")[2])
+        writer.close()
+    server.close()
+    assert [b"only git is served here" in answer for answer in answers] == [False, True, True]
+    assert asked == ["git.example"], "for the first alone"
