@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 from core.errors import UsageError
 from core.events import (
@@ -208,7 +210,14 @@ def editor_of(answer: Any) -> str:
         raise ProtocolError("the answer about the editor is no object")
     url, why = answer.get("url"), answer.get("detail")
     if not isinstance(url, str) or not answer.get("token"):
-        raise UsageError(f"{str(why or NO_EDITOR)[:500].rstrip('.')}.")
+        reason = str(why or NO_EDITOR)[:500].rstrip(".")
+        raise UsageError(f"{reason[:1].upper()}{reason[1:]}.")
+    try:
+        port = urlsplit(url).port
+    except ValueError as error:
+        raise ProtocolError(f"the address of the editor is invalid: {error}") from error
+    if not port:
+        raise ProtocolError("the address of the editor has no port")
     return url
 
 
@@ -232,6 +241,14 @@ MAX_COMMAND_CHARS = 10_000
 """Of the command in place of ssh: a few paths."""
 
 
+def _sample(pair: Any) -> tuple[float, int]:
+    ago, size = pair
+    ago, size = float(ago), int(size)
+    if not (0 <= ago < math.inf and size >= 0):
+        raise ValueError(f"{pair!r} is no sample of memory")
+    return ago, size
+
+
 def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
     """Parse the answer to `GET /server_info`. Raises ProtocolError."""
     try:
@@ -244,7 +261,7 @@ def usage_of(info: Any, limits: tuple[str, ...] = ()) -> SandboxUsage:
             uptime_s=float(info["uptime"]),
             limits=limits,
             oom_kills=int(used.get("oom_kills", 0)),
-            memory_history=tuple((float(ago), int(size)) for ago, size in used.get("memory_history", ())[:MAX_HISTORY]),
+            memory_history=tuple(map(_sample, used.get("memory_history", ())[:MAX_HISTORY])),
         )
     except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
         raise ProtocolError(f"the server's information is incomplete: {error!r}") from error

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from core.errors import UsageError
 from core.events import (
     AgentThinkAction,
     BrowserOutputObservation,
@@ -19,7 +20,7 @@ from core.events import (
     event_to_dict,
 )
 from runtime import protocol
-from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError
+from runtime.protocol import NO_ACTION_ID, LineSplitter, ProtocolError, editor_of, ports_of, usage_of
 
 
 @pytest.mark.parametrize(
@@ -131,3 +132,35 @@ def test_endless_line_is_refused() -> None:
     splitter = LineSplitter(limit=10)
     with pytest.raises(ProtocolError, match="longer than 10 bytes"):
         list(splitter.feed(b"x" * 11))
+
+
+def test_ports_out_of_range_are_dropped_and_incomplete_ones_refused() -> None:
+    listed = [{"port": port, "pid": 1, "command": "x"} for port in (-1, 0, 80, 65535, 65536)]
+    assert [port.port for port in ports_of(listed)] == [80, 65535]
+    for wrong in (None, 5, [1], [{"port": 1}], [{"port": "x", "pid": 1, "command": ""}]):
+        with pytest.raises(ProtocolError):
+            ports_of(wrong)
+
+
+@pytest.mark.parametrize("url", ["http://[", "http://127.0.0.1:99999/", "http://127.0.0.1/", "x"])
+def test_invalid_address_of_an_editor_is_refused(url: str) -> None:
+    assert editor_of({"token": "t", "url": "http://127.0.0.1:1/?tkn=t"}) == "http://127.0.0.1:1/?tkn=t"
+    with pytest.raises(ProtocolError):
+        editor_of({"token": "t", "url": url})
+
+
+def test_missing_editor_is_a_sentence() -> None:
+    with pytest.raises(UsageError, match=r"^No editor is here\.$"):
+        editor_of({"token": None, "detail": "no editor is here"})
+    with pytest.raises(UsageError, match=r"^The editor is switched off: add vscode to sandbox\.plugins\.$"):
+        editor_of({"token": None})
+
+
+@pytest.mark.parametrize("sample", [[1.0, -1], [-1, 5], ["nan", 5], ["inf", 5], [1], "x", 5])
+def test_invalid_sample_of_memory_is_refused(sample: object) -> None:
+    used = {"processes": 1, "memory": 1, "cpu_seconds": 1, "memory_history": [[3.5, 7], sample]}
+    info = {"sandbox": used, "resources": {"disk": {"free": 1}}, "uptime": 1}
+    with pytest.raises(ProtocolError):
+        usage_of(info)
+    used["memory_history"] = [[3.5, 7]]
+    assert usage_of(info).memory_history == ((3.5, 7),)

@@ -99,7 +99,7 @@ def _memory_chart(usage: SandboxUsage) -> list[str]:
     most = max(heights)
     bars = "".join(BARS[used * (len(BARS) - 1) // max(most, 1)] for used in heights)
     text = _("Memory while commands ran, in the last {minutes} min; at most {memory} MB:").format(
-        minutes=f"{usage.memory_history[0][0] / 60:,.0f}" if usage.memory_history[0][0] >= 60 else "<1",
+        minutes=f"{max(usage.memory_history[0][0] / 60, 1):,.0f}",
         memory=f"{most / MB:,.0f}",
     )
     return [f"{text}\n{bars}"]
@@ -213,7 +213,7 @@ def open_editor(app: Context) -> None:
 
 async def _open_editor(app: Context, tab: ConversationTab) -> None:
     address = urlsplit(await tab.session.runtime.editor())
-    port = await tab.session.runtime.forward_port(address.port or 80)
+    port = await tab.session.runtime.forward_port(address.port or 0)
     _show_address(app, address._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl(), _("VS Code"))
 
 
