@@ -43,6 +43,7 @@ JOB_STATES = {
 MB = 1024 * 1024
 BARS = "▁▂▃▄▅▆▇█"
 CHART_COLUMNS = 60
+ADDRESS_CHARS = 2_000
 
 
 def sandbox_text(
@@ -212,7 +213,7 @@ def open_editor(app: Context) -> None:
 
 
 async def _open_editor(app: Context, tab: ConversationTab) -> None:
-    address = urlsplit(await tab.session.runtime.editor())
+    address = urlsplit(sanitize_line(await tab.session.runtime.editor(), ADDRESS_CHARS))
     port = await tab.session.runtime.forward_port(address.port or 0)
     _show_address(app, address._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl(), _("VS Code"))
 
