@@ -56,6 +56,8 @@ class ServerRuntime(ABC):
         """The user's variables for the agent's programs; None for one that was removed."""
         self._forwards: dict[int, asyncio.Server] = {}
         """The servers on this machine's loopback that forward to ports of the sandbox."""
+        self._tunnels: set[asyncio.Task[None]] = set()
+        """Their connections."""
         self._git: GitProcess | None = None
         """Git's forwarder, while the server runs; set by `_open`."""
         self._starting = asyncio.Lock()
@@ -126,6 +128,9 @@ class ServerRuntime(ABC):
         for forward in self._forwards.values():
             forward.close()
         self._forwards.clear()
+        for tunnel in (tunnels := tuple(self._tunnels)):
+            tunnel.cancel()
+        await asyncio.gather(*tunnels, return_exceptions=True)
         if client is not None:
             await client.aclose()
         await self._shut()
@@ -234,9 +239,15 @@ class ServerRuntime(ABC):
         if port not in self._forwards:
 
             async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-                with suppress(RuntimeUnavailableError):  # the program has ended, or the sandbox
-                    await client.tunnel(port, reader, writer)
-                writer.close()
+                task = asyncio.current_task()
+                assert task is not None
+                self._tunnels.add(task)
+                try:
+                    with suppress(RuntimeUnavailableError):  # the program has ended, or the sandbox
+                        await client.tunnel(port, reader, writer)
+                finally:
+                    self._tunnels.discard(task)
+                    writer.close()
 
             try:
                 self._forwards[port] = await asyncio.start_server(serve, LOOPBACK, port)

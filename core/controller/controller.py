@@ -166,9 +166,9 @@ class AgentController:
             await self._changed.wait()
 
     async def changed(self) -> None:
-        """Return after the next change of the state."""
-        self._changed.clear()
+        """Return after a change of the state since the last call."""
         await self._changed.wait()
+        self._changed.clear()
 
     async def on_event(self, envelope: Envelope) -> None:
         """Callback for every event: fold it, then perform the effects."""

@@ -130,7 +130,7 @@ class AgentSession(SessionParts):
         await self.controller.settled()
 
     async def changed(self) -> None:
-        """Return after the next change of the controller's state."""
+        """Return after a change of the controller's state since the last call."""
         await self.controller.changed()
 
     # -- suspended while it rests ------------------------------------------------------------------------------------

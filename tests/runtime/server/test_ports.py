@@ -88,3 +88,11 @@ async def test_web_server_of_the_agent_is_opened(tmp_path: Path) -> None:
             for _ in range(3):
                 async with http.get(f"http://127.0.0.1:{here}/") as answer:
                     assert await answer.text() == "<h1>built here</h1>"
+        kept_open = await asyncio.open_connection("127.0.0.1", here)
+        kept_open[1].write(b"GET / HTTP/1.1\r\n")
+        async with asyncio.timeout(20):
+            while not runtime._tunnels:
+                await asyncio.sleep(0.01)
+    assert not runtime._tunnels
+    assert await kept_open[0].read() == b""
+    kept_open[1].close()
