@@ -1,14 +1,14 @@
 """Static analysis of an action: its risk and the reasons, its commands, paths and hosts.
 
-Pure: nothing is run or looked up, and no action raises an exception. A part that is not understood makes the action
-opaque and is never treated as safe. The model's own rating is not included (see `core.security.analyzers`).
+Nothing is run, only links are looked up, and no action raises an exception. A part that is not understood makes the
+action opaque and is never treated as safe. The model's own rating is not included (see `core.security.analyzers`).
 """
 
 from __future__ import annotations
 
 import ast
 import logging
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 
 from core.events import (
@@ -89,14 +89,20 @@ _CODE = names(
 
 
 def facts_of(
-    action: Action, *, workspace: str, cwd: str = "", read_only: Collection[str] = (), shell: Shell | None = None
+    action: Action,
+    *,
+    workspace: str,
+    cwd: str = "",
+    read_only: Collection[str] = (),
+    shell: Shell | None = None,
+    is_link: Callable[[str], bool] = lambda folder: False,
 ) -> Facts:
-    """Analyse an action in `workspace`, an absolute path. Never raises.
+    """Analyse an action in `workspace`, an absolute path. Never raises unless `is_link` does (see Places).
 
     `shell` is the state of the shell, by default one in `cwd` or the workspace. `read_only` has the names of the MCP
     tools that change nothing, as their servers say.
     """
-    places = Places("/" + workspace.strip("/"))
+    places = Places("/" + workspace.strip("/"), is_link)
     findings = Findings(places)
     start = places.resolve(cwd or getattr(action, "cwd", None) or places.workspace, places.workspace)
     shell = shell or Shell((start or places.workspace,))

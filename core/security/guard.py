@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import posixpath
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from core.errors import ConfigurationError
@@ -22,11 +24,13 @@ from core.security.confirmation import CHECKS, ConfirmMode, Judgement, Verdict, 
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (
     COMMAND_TOOLS,
+    FILE_TOOLS,
     FOREIGN,
     WorkFolders,
     home_of_user,
     is_autorun_file,
     is_inside,
+    leads_through_link,
     may_touch,
     parts_of,
     touches,
@@ -153,8 +157,19 @@ class Guard:
     def _analyse_and_judge(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
         self.refresh()
         folders = self.folders
-        facts = facts_of(action, workspace=folders.workspace, shell=shell)
+        is_link = partial(self._may_be_link, folders)
+        facts = facts_of(action, workspace=folders.workspace, shell=shell, is_link=is_link)
         return facts, self._judge_by_rules(action, facts, folders)
+
+    def _may_be_link(self, folders: WorkFolders, folder: str) -> bool:
+        """Whether `..` in a folder may lead elsewhere than its path says. Blocking.
+
+        Links of another machine cannot be looked up; they count if a rule denies files.
+        """
+        if folders.is_local:
+            return leads_through_link(folder, folders)
+        denies_files = any(rule.verdict is Verdict.DENY and rule.pattern.tool in FILE_TOOLS for rule in self.rules())
+        return denies_files and posixpath.normpath(folder) != posixpath.normpath(folders.workspace)
 
     def denials(self) -> Denials:
         """The deny rules for a sandbox that is started now. Blocking."""

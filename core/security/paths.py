@@ -1,13 +1,14 @@
 """Classification of paths: the workspace, the home folder, the system, files with secrets, persistence.
 
-Pure and lexical: nothing is looked up, so a link in the workspace may lead elsewhere; the sandbox protects against
-that. Every home folder is written `~`.
+Pure and lexical: nothing is looked up but what `is_link` tells, so a link in the workspace may lead elsewhere; the
+sandbox protects against that. Every home folder is written `~`.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -95,6 +96,8 @@ class Places:
 
     workspace: str
     """Absolute."""
+    is_link: Callable[[str], bool] = lambda _: False
+    """Whether a folder is or may be reached through a link, so that `..` leads from it to somewhere else."""
 
     @property
     def home(self) -> str:

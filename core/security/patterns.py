@@ -39,7 +39,7 @@ MAX_CHARS = 2_000
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})
 _PATTERN = re.compile(rf"({'|'.join(TOOLS)})\((.*)\)", re.DOTALL)
 _NEXT = re.compile(rf"(?<=\))\s+(?=(?:{'|'.join(TOOLS)})\()")
-_PATHS = frozenset({"read", "write"})
+FILE_TOOLS = frozenset({"read", "write"})
 _OBEYED = frozenset({".git", ".openhands"})
 """Folders whose files programs execute or obey, in addition to `core.autorun_paths`."""
 _SITE = re.compile(r"https?://[^/*]+/")
@@ -70,7 +70,7 @@ class Pattern:
         named, star, _rest = self.glob.partition("*")
         if not star or self.is_all:
             return not self.is_all
-        if self.tool in _PATHS:
+        if self.tool in FILE_TOOLS:
             return named.count("/") > 1
         return len(named.split(" ")) > 2 if self.tool == "bash" else bool(_SITE.match(named))
 
@@ -155,7 +155,7 @@ def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
         return pattern.is_all and part.tool != "bash"
     if pattern.is_all:
         return True
-    if part.tool in _PATHS:
+    if part.tool in FILE_TOOLS:
         if part.tool == "write" and is_autorun_file(part.text) and not is_autorun_file(unescaped(pattern.glob)):
             return False  # a permission for a folder does not include files that programs execute
         return all(path_matches(pattern.glob, path, folders) for path in resolved_paths(part.text, folders))
@@ -209,7 +209,7 @@ def unclear_for(pattern: Pattern, action: Action, facts: Facts) -> str:
 
 def may_touch(pattern: Pattern, facts: Facts, folders: WorkFolders) -> bool:
     """Whether a command names a folder or a glob that may contain a path which the pattern matches."""
-    if pattern.tool not in _PATHS:
+    if pattern.tool not in FILE_TOOLS:
         return False
     wanted = absolute(pattern.glob, folders).split("/")
     base = _expanded(_GLOB.split(pattern.glob, maxsplit=1)[0], folders).rstrip("/")
@@ -275,6 +275,13 @@ def is_inside(path: str, folders: WorkFolders) -> bool:
     tops = {top, os.path.realpath(top)} if folders.is_local else {top}
     return all(any(name == one or name.startswith(f"{one.rstrip('/')}/") for one in tops)
                for name in resolved_paths(path, folders))  # fmt: skip
+
+
+def leads_through_link(folder: str, folders: WorkFolders) -> bool:
+    """Whether a folder of this machine is reached through a link; links above the workspace do not count."""
+    path, top = _expanded(folder, folders), _expanded(folders.workspace, folders)
+    is_below = path == top or path.startswith(f"{top.rstrip('/')}/")
+    return os.path.realpath(path) != (os.path.realpath(top) + path[len(top) :] if is_below else path)
 
 
 def resolved_paths(path: str, folders: WorkFolders) -> tuple[str, ...]:

@@ -206,6 +206,23 @@ class TestPolicyFiles:
 
 
 class TestPermissionFile:
+    async def test_parent_of_a_folder_link_asks(self, tmp_path: Path) -> None:
+        guard = guard_in(tmp_path, ConfirmMode.NEVER)
+        (tmp_path / "elsewhere" / "inner").mkdir(parents=True)
+        (tmp_path / "project" / "plain").mkdir()
+        (tmp_path / "project" / "link").symlink_to(tmp_path / "elsewhere" / "inner")
+        write_policy(tmp_path, f'deny = ["read({tmp_path}/elsewhere/*)"]')
+        for command in (
+            "cd link && cat ../f",
+            "cd link; cat ./../f",
+            "cd link && cd .. && cat f",
+            "cd link && rm ../f",
+        ):
+            judgement = await guard.judge(CmdRunAction(command=command))
+            assert judgement.verdict is Verdict.ASK, command
+            assert "does not understand this part" in judgement.reasons[0], command
+        assert await verdict(guard, CmdRunAction(command="cd plain && cat ../f")) is Verdict.ALLOW
+
     async def test_project_permission_applies_through_links(self, tmp_path: Path) -> None:
         guard = guard_in(tmp_path)
         (tmp_path / "link").symlink_to(tmp_path / "project")

@@ -31,6 +31,7 @@ _STREAMS = frozenset(["/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr", "
 _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/dev/fd/")
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`, whose target depends on links."""
+_UP = re.compile(r"(?:\./+)*\.\.(?:/|$)")
 _AMBIGUOUS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)|(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*[^!-$&-~]")
 """A URL with one slash, or with `%` or a non-ASCII letter in its host."""
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential|database_url|_dsn$)")
@@ -122,6 +123,8 @@ class Call:
             found = [places.home + text[1:]]
         elif not self.folders:
             raise self.fail(value, "the current folder is unknown")
+        elif _UP.match(text) and any(map(places.is_link, self.folders)):
+            raise self.fail(value, "a path through .. from a folder that is reached through a link")
         else:
             found = [f"{folder}/{text}" for folder in self.folders]
         paths = [places.resolve(path, None) or path for path in found]
