@@ -222,7 +222,7 @@ class Setup:
             attempt.failure = RuntimeUnavailableError(str(error))
             return
         self._is_prepared = True
-        self._show(READY, f"Ready after {sum(self._seconds.values()):.1f} s.")
+        self._show(READY, f"The sandbox is ready; that took {sum(self._seconds.values()):.1f} s.")
         if self._runtime.why_open:
             self._show(NO_ISOLATION, f"No sandbox: commands run directly on this machine. {self._runtime.why_open}.")
         times = ", ".join(f"{what} {seconds:.2f} s" for what, seconds in self._seconds.items())

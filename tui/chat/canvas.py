@@ -71,6 +71,12 @@ class Canvas(ScrollView, can_focus=True):
         self._flush_wanted = False
         self._flushed_at = 0.0
         self._chip_shown = 0
+        self._empty = EMPTY
+
+    def show_empty(self, text: str) -> None:
+        """Show a text where no conversation is."""
+        self._empty = text
+        self.refresh()
 
     def attach(self, model: ChatModel | None) -> None:
         """Show another conversation at the place where the reader left it; None shows nothing."""
@@ -78,6 +84,7 @@ class Canvas(ScrollView, can_focus=True):
             self._model.changed = None
         self._model, self.place = model, None
         if model is not None:
+            self._empty = EMPTY
             model.changed = self._model_changed
         self._open_place()
         self.refresh()
@@ -243,11 +250,12 @@ class Canvas(ScrollView, can_focus=True):
         return with_cursor(shown.strip, renderer.left_of(shown.piece) - 1, self.styles_used["cursor"])
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
-        lines = [EMPTY] if cell_len(EMPTY) <= width else re.split(r"(?<=[.。])\s*(?=\S)", EMPTY)
+        text = self._empty
+        lines = [text] if cell_len(text) <= width else re.split(r"(?<=[.。])\s*(?=\S)", text)
         if not 0 <= (at := y - height // 2) < len(lines) or not self.styles_used:
             return Strip.blank(width, self.styles_used.get("text"))
-        text = lines[at].center(width - cell_len(lines[at]) + len(lines[at]))
-        return Strip([Segment(text, self.styles_used["muted"])]).adjust_cell_length(width)
+        line = lines[at].center(width - cell_len(lines[at]) + len(lines[at]))
+        return Strip([Segment(line, self.styles_used["muted"])]).adjust_cell_length(width)
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
         """Return the selected text, without margins, line numbers and other gutters."""

@@ -22,7 +22,7 @@ from tui.dialogs.answer_list import DIGITS
 from tui.dialogs.choice_dialog import SENDS, GuardedScreen
 from tui.dialogs.dialog import SureScreen
 from tui.i18n import _
-from tui.shortcuts.command import Command, Group
+from tui.shortcuts.command import Command, Group, keyed
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -195,8 +195,10 @@ async def ask_trust(app: Context, folder: str) -> None:
 
     if await app.push_screen_wait(TrustScreen(state, asks=True)):
         await manager.trust.approve(folder, state)
+        app.flash(_("Trusted until these files change."))
     else:
         await manager.trust.refuse(state)
+        app.flash(keyed(_("Not trusted: the agent ignores these files. {conv.trust} shows them again.")))
 
 
 def show_trust(app: Context) -> None:

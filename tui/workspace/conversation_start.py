@@ -82,9 +82,9 @@ async def _start(app: Context, manager: ConversationManager, agent: str, model: 
     if not model and not manager.settings.model:
         chosen = await _choose_model(app)
         if chosen is None:
-            message = _("No model is chosen. Press {conv.new} to choose one, or {app.help} for all keys.")
-            app.report(keyed(message))
             app.tabs.show(app.tabs.current)
+            message = _("No model is chosen. Press {conv.new} to choose one, or {app.help} for all keys.")
+            app.workspace.chat.show_empty(keyed(message))
             return
         model = chosen
         if model == DEMO and app.tabs.current is None and not app.submission.early and not prompt.text:

@@ -153,7 +153,8 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
             )
             left.append(Piece(spent, "$text-muted", 11))
         if facts.max_iterations or (facts.max_iterations is None and facts.iteration):
-            left.append(Piece(f"{facts.iteration}/{facts.max_iterations or UNKNOWN}", "$text-muted", 9))
+            steps = f"{facts.iteration}/{facts.max_iterations or UNKNOWN}"
+            left.append(Piece(_("step {share}").format(share=steps), "$text-muted", 9, short=steps))
     right = []
     if facts.confirm_mode:
         right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))

@@ -285,9 +285,13 @@ class Workspace(Screen[None]):
     def on_resize(self, event: events.Resize) -> None:
         for rows, name in ((LOW, "-low"), (SMALL, "-small"), (TINY, "-tiny"), (LEAST, "-least")):
             self.set_class(event.size.height < rows, name)
-        # Textual 8.2 divides by the width of the text when it lays out a placeholder.
-        self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
+        self._show_placeholder()
         self.arrange_panes()
+
+    def _show_placeholder(self) -> None:
+        """Invite to ask for something, unless a question waits, which says itself what a text means."""
+        fits = self.size.width > cell_len(PLACEHOLDER)  # Textual 8.2 divides by its width when it lays it out
+        self.prompt.placeholder = PLACEHOLDER if fits and self.question is None else ""
 
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
@@ -414,6 +418,7 @@ class Workspace(Screen[None]):
             question.note_key(self.last_key())
             question.show_typing(is_typing=bool(self.prompt.text))
             self.query_one("#bottom").mount(question, before="#prompt")
+        self._show_placeholder()
         self.show_hints()
 
     def on_screen_resume(self) -> None:

@@ -43,7 +43,7 @@ def test_wide_footer_shows_everything() -> None:
         "context 12% of 200k",
         "$0.0123",
         "98k in / 2k out",
-        "3/100",
+        "step 3/100",
         "/home/me/projects/handloom",
         "ask before risky actions",
         "NO SANDBOX",
@@ -130,6 +130,7 @@ def test_least_important_pieces_are_shortened_then_dropped_first() -> None:
         before = texts
     assert gone == [
         "98k in / 2k out",
+        "step 3/100",
         "3/100",
         "anthropic/claude-test",
         "claude-test",
