@@ -65,7 +65,8 @@ __all__ = [
 
 ORDER = (
     "app.palette", "app.leader", "app.help", "app.interrupt", "app.back", "app.redraw", "app.theme",
-    "app.reload_themes", "app.copy_mode", "app.settings", "app.keys", "app.jump", "app.secrets", "app.quit",
+    "app.reload_themes", "app.copy_mode", "app.settings", "app.keys", "app.jump", "app.secrets", "app.api_keys",
+    "app.quit",
     "conv.new", "conv.agent", "conv.manager", "conv.goto", "conv.next", "conv.prev", "conv.close", "conv.left",
     "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
     "conv.split", "conv.other", "conv.model", "conv.pause", "conv.sandbox", "conv.restore", "conv.env", "conv.jobs",

@@ -31,6 +31,7 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
+from core.conversations.provider_keys import ProviderKeys
 from core.conversations.session_factory import MakeCheckpoints, MakeRuntime, SessionFactory
 from core.delegation.delegation import MAX_DEPTH
 from core.delegation.shared_runtime import SharedRuntime
@@ -106,6 +107,7 @@ class ConversationManager:
         """Redacts a text for use outside of the log."""
         self.vault, self.mcp = self.factory.vault, self.factory.mcp
         """The secrets that commands may have, and the MCP servers that all conversations share."""
+        self.keys = ProviderKeys(self)
         self.trust = FolderTrust(home, self.factory.own, self.factory.trust_policy, self.mcp)
         """What folders bring, and whether the user trusts it."""
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()

@@ -160,6 +160,8 @@ class SessionFactory:
         self._settings = settings
         self._make_runtime = make_runtime
         self.make_checkpoints = make_checkpoints
+        self.given_environ = environ
+        """The environment of this process."""
         self.environ = dict(environ)
         """The environment, and the keys in the vault."""
         self._slots = slots
@@ -191,7 +193,7 @@ class SessionFactory:
 
     async def learn_secrets(self) -> None:
         """Redact what the vault holds, and use its keys for models and servers that the environment has no key for."""
-        values, keys = await asyncio.to_thread(kept_values, self.vault, self._settings(), self.environ)
+        values, keys = await asyncio.to_thread(kept_values, self.vault, self._settings(), self.given_environ)
         self.redactor.add(values)
         self.environ.update(keys)
         self.llms.host.keys = {**self.llms.host.keys, **keys}

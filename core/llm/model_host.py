@@ -38,8 +38,11 @@ _CHUNK = {"id": "warm", "object": "chat.completion.chunk", "created": 1, "model"
 _DELTAS: tuple[dict[str, Any], ...] = ({"role": "assistant", "content": "warm"}, {})
 
 
-async def _return_unchanged(data: Any, expected_type: object) -> Any:
-    return data
+async def _without_unset(data: Any, expected_type: object) -> Any:
+    """Drop the arguments that were not given, without a walk through the messages."""
+    from openai import NotGiven, Omit
+
+    return {name: value for name, value in data.items() if not isinstance(value, Omit | NotGiven)}
 
 
 def _do_nothing(**facts: object) -> None:
@@ -47,7 +50,7 @@ def _do_nothing(**facts: object) -> None:
 
 
 SKIPPED: dict[tuple[str, str], Callable[..., Any]] = {
-    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _return_unchanged,
+    ("openai.resources.chat.completions.completions", "async_maybe_transform"): _without_unset,
     ("litellm.utils", "update_response_metadata"): _do_nothing,
 }
 """The replacement, by module and name."""

@@ -127,7 +127,8 @@ class ModelHost:
         """`environ` is the environment of the host; None passes on Handloom's own."""
         self._environ = environ
         self.keys: Mapping[str, str] = {}
-        """Additional environment variables, used from its next start on."""
+        """Additional environment variables. After a change the host starts again, once no call is pending."""
+        self._started_with: Mapping[str, str] = {}
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._calls: dict[int, _Call] = {}
@@ -145,9 +146,10 @@ class ModelHost:
     async def start(self) -> None:
         """Start the process unless it runs. Does not wait until litellm is loaded, which takes seconds."""
         async with self._starting:
-            if self.pid is not None:
+            if self.pid is not None and (self._calls or self._started_with == self.keys):
                 return
             await self._end()
+            self._started_with = self.keys
             # The folder that this was loaded from goes first on the host's path; never the workspace, whose
             # files could stand in for libraries. A session of its own keeps the terminal's Ctrl-C away.
             try:

@@ -80,6 +80,8 @@ _KIND_OF_STATUS = {
     408: ModelErrorKind.TIMEOUT,
     429: ModelErrorKind.RATE_LIMIT,
 }
+_WRONG_KEY = ("api_key_invalid", "api key not valid")
+"""Google's texts for a wrong key, which it sends with status 400."""
 _GARBLED = (
     "jsondecodeerror",
     "expecting value",
@@ -170,6 +172,8 @@ def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKi
         return ModelErrorKind.NO_TOOLS
     if any(part in lowered for part in BUDGET_TEXTS):
         return ModelErrorKind.BUDGET
+    if any(part in lowered for part in _WRONG_KEY):
+        return ModelErrorKind.AUTHENTICATION
     for name, kind in _KIND_OF_CLASS.items():
         if name in names:
             return kind

@@ -66,6 +66,14 @@ _TAKES_API_BASE = ("openai", "ollama", "ollama_chat")
 """The providers whose models `llm.api_base` is for. It has no key beside it, so the key of another provider only goes
 to that provider's own address."""
 
+_BRIEF = {"max_tokens": 16, "num_retries": 1, "first_token_timeout_s": 30.0, "total_timeout_s": 30.0}
+"""The settings of the call that checks a key."""
+_KEY_ACCEPTED = (
+    *(ModelErrorKind.RATE_LIMIT, ModelErrorKind.NO_TOOLS, ModelErrorKind.BAD_RESPONSE),
+    *(ModelErrorKind.CONTENT_POLICY, ModelErrorKind.CONTEXT_WINDOW),
+)
+"""Errors that a provider answers only after it has accepted the key."""
+
 NamedModels = Mapping[str, NamedModel]
 Task = Literal["chat", "title", "summary", "vision"]
 
@@ -151,6 +159,29 @@ class LLMRegistry:
         servers = await find_servers() if settings.find_local else []
         tables = await asyncio.to_thread(models_of, self._facts, self._environ)
         return [*named_models(models, tables, self._environ), *served_models(servers)]
+
+    async def check_key(self, model: str, variable: str, key: str, settings: LLMSettings, models: NamedModels) -> None:
+        """Call the model once, with a key that is not stored yet, in a host of its own. Takes seconds.
+
+        Returns if the provider accepts the key, even if the model cannot answer now. Raises ModelError if it refuses
+        the key or cannot be reached, and ConfigurationError.
+        """
+        host = ModelHost()
+        host.keys = {**self.host.keys, variable: key}
+        brief = settings.model_copy(update=_BRIEF)
+        llm = create_llm(
+            model, workspace="/", host=host, settings=brief, models=models, environ={**self._environ, variable: key}
+        )
+        try:
+            await llm.complete(LLMRequest([{"role": "user", "content": "Hi"}]), lambda frame: None, 0)
+        except ModelError as error:
+            lacks_model = (
+                error.kind is ModelErrorKind.NOT_FOUND and model not in models
+            )  # at the provider's own address
+            if error.kind not in _KEY_ACCEPTED and not lacks_model:
+                raise
+        finally:
+            await host.aclose()
 
     async def known_models(self) -> list[KnownModel]:
         """Return the models of litellm's tables, or none after an error. Takes seconds while the model host loads."""
@@ -262,17 +293,29 @@ def offers(environ: Mapping[str, str], models: NamedModels = MappingProxyType({}
     return [*found, ModelOffer(DEMO, "Demo, without a model")]
 
 
+class MissingKeyError(ConfigurationError):
+    """A model needs a key, and its variable is not set."""
+
+    def __init__(self, message: str, variable: str, provider: Provider) -> None:
+        super().__init__(message)
+        self.variable, self.provider = variable, provider
+
+
 def _check_key(name: str, provider: Provider, base: str, key_env: str | None, environ: Mapping[str, str]) -> None:
+    """Raises MissingKeyError."""
     if key_env and not environ.get(key_env):
-        raise ConfigurationError(
+        text = (
             f"{name} needs a key, and {key_env} is not set. Set it, or name another variable in models.{name}.key_env."
         )
+        raise MissingKeyError(text, key_env, provider)
     needs_key = key_env is None and provider.key_variables and not (base and is_loopback(base))
     if needs_key and not provider.has_key(environ):
-        raise ConfigurationError(
-            f"{name} needs a key, and {provider.key_variables[0]} is not set. Set it, or choose another "
-            f"model with --model; demo needs no key."
+        variable = provider.key_variables[0]
+        text = (
+            f"{name} needs a key, and {variable} is not set. Set it, store one with `handloom secrets set {variable} "
+            f"--models`, or choose another model with --model; demo needs no key."
         )
+        raise MissingKeyError(text, variable, provider)
 
 
 def _base_in(provider: Provider, environ: Mapping[str, str]) -> str:

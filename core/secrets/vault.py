@@ -27,6 +27,8 @@ INDEX, VALUES, LOCK = "secrets.json", "secret-values.json", "secrets.lock"
 EVERYWHERE = "everywhere"
 GIT = "git"
 """The scope of a token that git on this machine uses for the agent, and no command gets."""
+MODELS = "models"
+"""The scope of a provider's key that models are called with, and no command gets."""
 FOLDER, CONVERSATION = "folder:", "conversation:"
 MAX_SECRETS = 500
 MAX_DESCRIPTION = 300
@@ -42,7 +44,7 @@ class Secret:
     name: str
     description: str = ""
     scope: str = EVERYWHERE
-    """`everywhere`, `folder:PATH`, `conversation:ID`, or `git`, which no conversation can use by itself."""
+    """`everywhere`, `folder:PATH`, `conversation:ID`, or `git` and `models`, whose values no command gets."""
     created_at: str = ""
     """ISO 8601, UTC, as is `used_at`."""
     used_at: str = ""
@@ -130,9 +132,9 @@ class Vault:
         return found
 
     def value_of(self, name: str) -> str | None:
-        """The value of a secret that applies everywhere, such as an API key. Raises ConfigurationError."""
-        known = any(secret.key == f"{EVERYWHERE}/{name}" for secret in self._read())
-        return self.backend.get(f"{EVERYWHERE}/{name}") if known else None
+        """The value of a key for models, or of a secret that applies everywhere. Raises ConfigurationError."""
+        known = {secret.scope for secret in self._read() if secret.name == name}
+        return next((self.backend.get(f"{scope}/{name}") for scope in (MODELS, EVERYWHERE) if scope in known), None)
 
     def for_git(self, name: str, workspace: str, conversation_id: str) -> str | None:
         """The value of this name that git may use in a conversation: that of the scope `git` before others; updates
@@ -213,10 +215,10 @@ def wrong_with(name: str, value: str) -> str:
     return ""
 
 
-def scope_of(folder: str = "", conversation_id: str = "", *, git: bool = False) -> str:
-    """The scope for git alone, a folder, a conversation, or everywhere."""
-    if git:
-        return GIT
+def scope_of(folder: str = "", conversation_id: str = "", *, git: bool = False, models: bool = False) -> str:
+    """The scope for git alone, models alone, a folder, a conversation, or everywhere."""
+    if git or models:
+        return GIT if git else MODELS
     if conversation_id:
         return CONVERSATION + conversation_id
     return FOLDER + str(Path(folder).expanduser().absolute()) if folder else EVERYWHERE

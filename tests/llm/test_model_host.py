@@ -21,6 +21,7 @@ import pytest_asyncio
 from core.errors import ModelError, ModelErrorKind
 from core.events import Frame, Status, TokenDelta
 from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.providers import PROVIDERS, Provider
 from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.protocols import LLMRequest, LLMResponse, ToolCall
@@ -124,6 +125,30 @@ async def test_answer_is_streamed_and_returned_completely(host: ModelHost, serve
     assert response.tool_calls == (ToolCall("call_0", "execute_bash", '{"command": "ls -la"}'),)
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (100, 20)
     assert response.finish_reason == "tool_calls"
+
+
+OFFERED = [one for one in PROVIDERS.values() if one.default_model and one.prefix not in ("anthropic", "gemini")]
+"""The providers that speak like OpenAI; test_shapes has the others."""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def host_with_all_keys() -> AsyncIterator[ModelHost]:
+    keys = {one.key_variables[0]: KEY for one in OFFERED}
+    model_host = ModelHost({"PATH": os.environ["PATH"], "HOME": "/nonexistent", **keys})
+    yield model_host
+    await model_host.aclose()
+
+
+@pytest.mark.parametrize("provider", OFFERED, ids=lambda one: one.prefix)
+async def test_offered_model_of_every_provider_answers(
+    host_with_all_keys: ModelHost, server: OpenAIServer, provider: Provider
+) -> None:
+    server.then(sends(*WHOLE))
+    response, _frames = await ask(model(host_with_all_keys, server, provider.default_model))
+    assert response.tool_calls[0].name == "execute_bash"
+    (exchange,) = server.exchanges
+    assert provider.default_model.endswith(exchange.body["model"])
+    assert None not in exchange.body.values()
 
 
 async def test_provider_gets_messages_tools_and_key(host: ModelHost, server: OpenAIServer) -> None:

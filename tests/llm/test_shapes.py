@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import pytest_asyncio
 from core.errors import ModelError
 from core.events import Frame, TokenDelta
 from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.providers import PROVIDERS
 from core.llm.settings import LLMSettings, ModelFacts
 from core.protocols import LLMRequest, LLMResponse
 from tests.llm.shapes import ANTHROPIC, ARGUMENTS, GEMINI, OPENAI, SHAPES, TEXT, ProviderServer, Shape, leads_to
@@ -70,6 +72,15 @@ async def test_every_form_of_an_answer_round_trips(host: ModelHost, server: Prov
     assert (response.usage.prompt_tokens, response.usage.completion_tokens) == (100, 20)
     assert response.cost is None, "nobody knows this model's price"
     assert KEYS[shape.variable] in server.seen()
+
+
+@pytest.mark.parametrize("shape", [ANTHROPIC, GEMINI], ids=["anthropic", "gemini"])
+async def test_offered_model_answers(host: ModelHost, server: ProviderServer, shape: Shape) -> None:
+    server.behave = sends(*shape.events)
+    offered = PROVIDERS[shape.model.partition("/")[0]].default_model
+    response, _ = await ask(model(host, server, replace(shape, model=offered)))
+    assert response.text == TEXT
+    assert offered.partition("/")[2] in server.seen()
 
 
 async def test_cached_prompt_tokens_are_counted(host: ModelHost, server: ProviderServer) -> None:

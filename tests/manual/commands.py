@@ -29,7 +29,7 @@ ONLY_PARSED: Mapping[str, str] = {
     f"^{ON_SCREEN.pattern}$": "opens the workspace, which waits for a person",
     r"handloom --(repo|runtime)": "needs a network, a container engine or a server",
     r"^handloom (serve|keys --test|--screen-reader)": "waits for a person; tests/serve and tests/journeys answer",
-    r"^handloom secrets set (GITHUB_TOKEN( --git)?|SEARCH_API_KEY)$": "asks for a value; tests/secrets types one",
+    r"^handloom secrets set (GITHUB_TOKEN( --git)?|SEARCH_API_KEY|ANTHROPIC_API_KEY --models)$": "asks for a value; tests/secrets types one",
     r"^handloom agents --allow": "asks for a yes; tests/journeys/test_agents.py types it",
     r"^handloom doctor --(mend|index)$": "asks before it changes something; tests/journeys/test_mending.py answers",
     r"Planner|--approve-plan": "needs a model that plans; tests/journeys/test_agents.py has one",

@@ -16,7 +16,8 @@ from typing import Any, Unpack
 from core.agent.registry import AGENTS, Found
 from core.controller.exit_reasons import Halt, HaltOption
 from core.controller.state import Limits, Pending, Queued
-from core.errors import UsageError
+from core.conversations.provider_keys import KeyWanted
+from core.errors import ModelError, ModelErrorKind, UsageError
 from core.events import (
     CONVERSATION_TITLE,
     Action,
@@ -608,6 +609,36 @@ class SettingsDouble:
 
 
 @dataclass
+class KeysDouble:
+    """The keys of providers."""
+
+    wanted: dict[str, KeyWanted] = field(default_factory=dict)
+    """The key that a model lacks."""
+    offered: list[tuple[KeyWanted, bool]] = field(default_factory=list)
+    added: list[tuple[str, str]] = field(default_factory=list)
+    """The variables with their keys."""
+    refusal: str = ""
+    """Why every key is refused."""
+
+    async def wanted_by(self, model: str) -> KeyWanted | None:
+        return self.wanted.get(model)
+
+    def providers(self) -> list[tuple[KeyWanted, bool]]:
+        return self.offered
+
+    async def add(self, wanted: KeyWanted, key: str) -> str:
+        if self.refusal:
+            raise ModelError(ModelErrorKind.AUTHENTICATION, self.refusal)
+        self.added.append((wanted.variable, key))
+        self.wanted.pop(wanted.model, None)
+        return "a file"
+
+    async def add_endpoint(self, url: str, model: str, key: str) -> str:
+        await self.add(KeyWanted(model, url, model), key)
+        return f"named-{model}"
+
+
+@dataclass
 class ManagerDouble:
     """A manager of session doubles."""
 
@@ -630,6 +661,7 @@ class ManagerDouble:
     chosen: list[tuple[str, str]] = field(default_factory=list)
     is_closed: bool = False
     mcp: ServersDouble = field(default_factory=ServersDouble)
+    keys: KeysDouble = field(default_factory=KeysDouble)
     vault: Any = None
     """A Vault, where a test needs one."""
     redact: Callable[[str], str] = str

@@ -13,6 +13,7 @@ import pytest
 from core.approval.approval import Approval
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
+from core.conversations.provider_keys import ProviderKeys
 from core.delegation.delegation import Delegation
 from core.llm.registry import ModelOffer
 from core.mcp.supervisor import Supervisor
@@ -55,6 +56,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.OfferDouble: (ModelOffer,),
     doubles.StoreDouble: (EventStore, ConversationListing),
     doubles.ServersDouble: (Supervisor,),
+    doubles.KeysDouble: (ProviderKeys,),
     doubles.ManagerDouble: (ConversationManager,),
 }
 """Each double with its originals: if there are several, a name must belong to one of them."""
@@ -82,6 +84,7 @@ OF_TESTS: dict[type, set[str]] = {
         ),
         *("wished", "wishes"),
     },
+    doubles.KeysDouble: {"added", "offered", "refusal", "wanted"},
     doubles.ServersDouble: {"offered", "said", "servers", "tell"},
     doubles.ManagerDouble: {
         *(

@@ -147,6 +147,9 @@ def _secrets(commands: Commands) -> None:
         scope.add_argument(
             "--git", action="store_true", help="only for git, as the token of a host; no command gets it"
         )
+        scope.add_argument(
+            "--models", action="store_true", help="only for models, as a provider's key; no command gets it"
+        )
     steps.add_parser("adopt", help="move API keys from config.toml to the secret store")
     shown = steps.add_parser("allow", help="stop redacting one kind of possible secret")
     shown.add_argument("kind", metavar="KIND", help="the kind as the notice names it, such as 'a JSON web token'")

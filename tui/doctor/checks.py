@@ -34,7 +34,7 @@ from core.llm.registry import create_llm, offers
 from core.mcp.approvals import Approvals
 from core.mcp.server_definitions import ServerSpec, of_project, of_user
 from core.secrets.backends import wrong_mode
-from core.secrets.vault import INDEX, VALUES, Vault
+from core.secrets.vault import EVERYWHERE, INDEX, MODELS, VALUES, Vault
 from core.settings.config import Settings
 from core.settings.key_migration import keys_in
 from core.store.database import FIXED_VERSION, VERSION, can_be_shared, check_can_open, remedy, sqlite3
@@ -358,14 +358,14 @@ def _file_system(place: Path) -> str:
 
 def model(machine: Machine) -> Finding:
     """The configured model and its key, else the models that could be chosen."""
-    name = machine.settings.model
-    others = [offer.name for offer in offers(machine.environ, machine.settings.models)]
+    name, environ = machine.settings.model, _with_stored_keys(machine)
+    others = [offer.name for offer in offers(environ, machine.settings.models)]
     if not name:
         if len(others) > 1:
             return ok(_("not configured; available: {names}").format(names=", ".join(others)))
         return note(
             _("no model and no API key is configured; only demo can be used"),
-            _("Set an API key such as ANTHROPIC_API_KEY, and choose a model with --model or HANDLOOM_MODEL."),
+            _("Run handloom and choose a provider; it asks for the key. Or set a variable such as ANTHROPIC_API_KEY."),
         )
     try:
         create_llm(
@@ -374,14 +374,25 @@ def model(machine: Machine) -> Finding:
             host=ModelHost(),
             settings=machine.settings.llm,
             models=machine.settings.models,
-            environ=machine.environ,
+            environ=environ,
         )
     except HandloomError as error:
         return missing(str(error), _("Available: {names}").format(names=", ".join(others)))
-    variable = next((variable for variable in key_variables_of(name) if machine.environ.get(variable)), "")
+    variable = next((variable for variable in key_variables_of(name) if environ.get(variable)), "")
     if not variable:
         return ok(name)
+    if not machine.environ.get(variable):
+        return ok(_("{name}, with the stored {variable}").format(name=name, variable=variable))
     return ok(_("{name}, API key from {variable}").format(name=name, variable=variable))
+
+
+def _with_stored_keys(machine: Machine) -> dict[str, str]:
+    """The environment with the names of the keys in the vault; their values are not read."""
+    try:
+        stored = [one.name for one in Vault(machine.home).all() if one.scope in (EVERYWHERE, MODELS)]
+    except ConfigurationError:  # the check of secrets says so
+        stored = []
+    return {**dict.fromkeys(stored, "stored"), **machine.environ}
 
 
 def secrets(machine: Machine) -> Finding:

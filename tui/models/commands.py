@@ -167,6 +167,14 @@ async def _set_model(app: Context, tab: ConversationTab, name: str) -> None:
     app.wake(tab)
 
 
+def show_keys(app: Context) -> None:
+    """Let the user enter the key of a provider."""
+    from tui.models.key_screen import change_keys
+
+    if app.manager is not None:
+        app.attempt(change_keys(app, app.manager))
+
+
 def choose_model(app: Context, chosen: Callable[[str], None]) -> None:
     """Let the user choose a model; nothing happens if they go back."""
 
@@ -179,16 +187,24 @@ def choose_model(app: Context, chosen: Callable[[str], None]) -> None:
 
 
 async def pick_model(app: Context) -> str | None:
-    """The name of a model that the user chooses; None if they go back."""
+    """The name of a model that the user chooses, after asking for a key that it lacks; None if they go back.
+
+    Raises ConfigurationError.
+    """
+    from tui.models.key_screen import has_key
+
     assert app.manager is not None
     manager, tab = app.manager, app.tabs.current
     recent = [info.model for info in await manager.list()]
     current = tab.model_name if tab is not None else ""
     picker = ModelPicker(manager.offers(), recent, manager.known_models, current, manager.local_models)
-    return await app.push_screen_wait(picker)
+    name = await app.push_screen_wait(picker)
+    return name if name and await has_key(app, manager, name) else None
 
 
 ROWS = (
     Command("conv.model", (), "Model", "Choose the model of this conversation.", Group.CONVERSATIONS, leader="m",
             slash="model", acts=True, run=change_model),
+    Command("app.api_keys", (), "API keys", "Enter the API key of a provider, or replace it.", Group.WORKSPACE,
+            slash="login", run=show_keys),
 )  # fmt: skip

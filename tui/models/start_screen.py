@@ -1,13 +1,14 @@
-"""The start screen: which model answers, where none configured. Enter or a click chooses.
+"""The start screen: which model answers, if none is configured. Enter or a click chooses.
 
-Answers with the model's name and the base URL of an endpoint, "" where the name says it all; None where the user left.
-Says at every step what comes next, and how to set a provider's key, because the user has read nothing yet.
+It lists the models that can be used now, the providers whose key can be entered, other endpoints and models, and the
+demo. Every step says what comes next, because the user has read nothing yet.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -20,20 +21,20 @@ from tui.dialogs.answer_list import DIGITS
 from tui.dialogs.choice_dialog import GuardedScreen
 from tui.dialogs.dialog import Field
 from tui.i18n import _
-from tui.terminal_io.sanitizer import sanitize_line
+from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
+    from core.conversations.provider_keys import KeyWanted
     from core.llm.model_catalogue import KnownModel
     from core.llm.registry import ModelOffer
 
+T = TypeVar("T")
 DEFAULT_URL = "http://localhost:11434/v1"
-NO_KEY = _(
-    "No provider's key was found. To use one, set its variable, such as ANTHROPIC_API_KEY, OPENAI_API_KEY or "
-    "GEMINI_API_KEY, and start Handloom again. Handloom stores no keys."
-)
 NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q quits.")
 
 
+FIRST_PROVIDERS = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"})
+"""The providers that are listed without a key, by its variable; the list of all models has the rest."""
 MAX_SERVED = 3
 """The most models of this machine that are offered; the picker has the rest."""
 
@@ -53,12 +54,31 @@ class ChosenModel(NamedTuple):
     base_url: str = ""
 
 
-class Offer(Static):
-    """One line to choose."""
+class Steps(NamedTuple):
+    """What the screen cannot do itself. Each raises HandloomError."""
 
-    def __init__(self, number: int, label: str, note: str) -> None:
-        parts = ((f" {number} ", "bold $text-accent"), (f" {sanitize_line(label, 64)}", "bold"))
-        super().__init__(Content.assemble(*parts, (f"\n    {note}", "$text-muted")), classes="offer")
+    pick: Callable[[], Awaitable[str | None]]
+    """Lets the user choose from all models."""
+    ask_key: Callable[[KeyWanted], Awaitable[bool]]
+    """Asks for a key; returns whether it was stored."""
+    add_endpoint: Callable[[str, str, str], Awaitable[str]]
+    """Takes URL, model and key of an endpoint, and returns the name of the model."""
+
+
+class Entry(NamedTuple):
+    """One line to choose, and what follows."""
+
+    label: str
+    note: str
+    choose: Callable[[], object]
+
+
+class Offer(Static):
+    """One line to choose, as it is drawn."""
+
+    def __init__(self, number: int, entry: Entry) -> None:
+        parts = ((f" {number} ", "bold $text-accent"), (f" {sanitize_line(entry.label, 64)}", "bold"))
+        super().__init__(Content.assemble(*parts, (f"\n    {entry.note}", "$text-muted")), classes="offer")
         self.number = number
 
 
@@ -80,7 +100,8 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         .endpoint { display: none; height: auto; margin-top: 1; }
         .endpoint.-asked { display: block; }
         .next { margin-top: 1; color: $text-muted; }
-        .no-key { margin-top: 1; color: $text-warning; }
+        .state { margin-top: 1; color: $text-warning; height: auto; }
+        .state.-empty { display: none; }
         Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; margin-bottom: 1; }
     }
     StartScreen.-low > VerticalScroll { padding: 0 1; width: 100%; }
@@ -96,21 +117,16 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
     AUTO_FOCUS = ""  # nothing has the focus, so that digits move the highlight
 
     def __init__(
-        self, workspace: str, offers: Sequence[ModelOffer], pick: Callable[[], Awaitable[str | None]] | None = None
+        self, workspace: str, offers: Sequence[ModelOffer], providers: Sequence[KeyWanted], steps: Steps
     ) -> None:
-        """`pick` lets the user choose from all models."""
+        """`providers` are those whose key can be entered."""
         super().__init__()
-        self._workspace = workspace
-        self._offers = offers
-        self._pick = pick
+        self._workspace, self._steps = workspace, steps
+        self._entries = [*self._of_offers(offers, is_demo=False), *self._of_providers(providers)]
+        self._entries += [*self._of_others(), *self._of_offers(offers, is_demo=True)]
         self._at = 1
         self._prefix = ""
         """The provider of an endpoint whose URL the environment names."""
-
-    @property
-    def _endpoint(self) -> int:
-        """The number of the choice that asks for an endpoint; the one of another model comes after it."""
-        return len(self._offers) + 1
 
     @property
     def ignores_letters(self) -> bool:
@@ -122,36 +138,52 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Choose a model')}"))
             place = _("Workspace: {folder}").format(folder=sanitize_line(self._workspace, 64))
             yield Static(Content.styled(place, "$text-muted"))
-            for number, (label, note) in enumerate(self._lines(), 1):
-                yield Offer(number, label, note)
+            for number, entry in enumerate(self._entries, 1):
+                yield Offer(number, entry)
             with Vertical(classes="endpoint"):
                 yield Static(Content(_("URL of the endpoint; Enter goes on")), classes="-url")
                 yield Field(DEFAULT_URL, id="url", classes="-url")
-                yield Static(Content(_("Model, as the endpoint names it; Enter starts the conversation")))
+                yield Static(Content(_("Model, as the endpoint names it; Enter goes on")))
                 yield Field(id="model", placeholder="qwen3-coder")
-            if all(offer.name == "demo" for offer in self._offers):
-                yield Static(Content(NO_KEY), classes="no-key")
+                yield Static(Content(_("API key, or nothing if the endpoint needs none; Enter starts")), classes="-url")
+                yield Field(id="key", classes="-url", password=True)
+            yield Static(classes="state -empty")
             yield Static(Content(NEXT), classes="next")
 
-    def _lines(self) -> list[tuple[str, str]]:
-        lines = []
-        for offer in self._offers:
-            if not offer.is_complete:
-                note = _("Asks for the model's name.")
-            elif offer.name == "demo":
-                note = _("Real commands in a scratch folder. Needs no key and no network.")
-            elif offer.why == "served":
-                note = _("{model} runs on this machine, and needs no key.").format(model=sanitize_line(offer.name, 56))
-            elif offer.why == "named":
-                note = _("{model}, as config.toml names it.").format(model=sanitize_line(offer.name, 56))
-            else:
-                note = _("{model}, with the key found in the environment.").format(model=sanitize_line(offer.name, 56))
-            lines.append((_(offer.label), note))
+    # -- the lines -----------------------------------------------------------------------------------------------------
+
+    def _of_offers(self, offers: Sequence[ModelOffer], *, is_demo: bool) -> list[Entry]:
+        return [self._of_offer(offer) for offer in offers if (offer.name == "demo") is is_demo]
+
+    def _of_offer(self, offer: ModelOffer) -> Entry:
+        if not offer.is_complete:
+            return Entry(_(offer.label), _("Asks for the model's name."), lambda: self._ask_endpoint(offer.name))
+        if offer.name == "demo":
+            note = _("Real commands in a scratch folder. Needs no key and no network.")
+        elif offer.why == "served":
+            note = _("{model} runs on this machine, and needs no key.")
+        elif offer.why == "named":
+            note = _("{model}, as config.toml names it.")
+        else:
+            note = _("{model}, with the key that was found.")
+        note = note.format(model=sanitize_line(offer.name, 56))
+        return Entry(_(offer.label), note, lambda: self.dismiss(ChosenModel(offer.name)))
+
+    def _of_providers(self, providers: Sequence[KeyWanted]) -> list[Entry]:
+        note = _("{model}; asks for your API key.")
+        return [
+            Entry(wanted.label, note.format(model=wanted.model), partial(self._enter_key, wanted))
+            for wanted in providers
+            if wanted.variable in FIRST_PROVIDERS
+        ]
+
+    def _of_others(self) -> list[Entry]:
         servers = _("Ollama, vLLM, LM Studio, llama.cpp: asks for URL and model.")
-        lines.append((_("An OpenAI-compatible endpoint"), servers))
-        if self._pick is not None:
-            lines.append((_("Another model"), _("All available models, with context window and prices.")))
-        return lines
+        all_models = _("All available models, with context window and prices.")
+        return [
+            Entry(_("An OpenAI-compatible endpoint"), servers, lambda: self._ask_endpoint("")),
+            Entry(_("Another provider or model"), all_models, self._pick_another),
+        ]
 
     def on_mount(self) -> None:
         """The first line is highlighted, so that Enter alone chooses it."""
@@ -170,7 +202,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
     def action_step(self, step: int) -> None:
         """Highlight the next line, or the previous one."""
         if not isinstance(self.focused, Input):
-            self._at = (self._at - 1 + step) % len(self._lines()) + 1
+            self._at = (self._at - 1 + step) % len(self._entries) + 1
             self._mark()
 
     def action_choose(self) -> None:
@@ -181,7 +213,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         """A digit highlights a line, unless the user is typing."""
         if event.key in DIGITS and not isinstance(self.focused, Input):
             event.stop()
-            if int(event.key) <= len(self._lines()):
+            if int(event.key) <= len(self._entries):
                 self._at = int(event.key)
                 self._mark()
 
@@ -200,39 +232,73 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             self.dismiss(None)
 
     def _choose(self, number: int) -> None:
-        if not 1 <= number <= len(self._lines()):
+        if not 1 <= number <= len(self._entries):
             return
         self._at = number
         self._mark()
-        if number > self._endpoint:
-            self.run_worker(self._pick_another())
-            return
-        offer = self._offers[number - 1] if number < self._endpoint else None
-        if offer is not None and offer.is_complete:
-            self.dismiss(ChosenModel(offer.name))
-            return
-        self._prefix = offer.name if offer is not None else ""
-        self.query(".-url").set(display=offer is None)
+        self._show_state("")
+        self._entries[number - 1].choose()
+
+    def _ask_endpoint(self, prefix: str) -> None:
+        """Ask for the model of a provider whose URL is known, or for URL, model and key."""
+        self._prefix = prefix
+        self.query(".-url").set(display=not prefix)
         self.query_one(".endpoint").add_class("-asked")
         field = self.query_one("#model", Input)
         field.focus()
         field.scroll_visible(animate=False)
 
-    async def _pick_another(self) -> None:
-        assert self._pick is not None
-        name = await self._pick()
+    def _show_state(self, text: str) -> None:
+        state = self.query_one(".state", Static)
+        state.update(Content(sanitize(text)))
+        state.set_class(not text, "-empty")
+        if text:
+            state.scroll_visible(animate=False)
+
+    def _enter_key(self, wanted: KeyWanted) -> None:
+        self.run_worker(self._use_key(wanted), exclusive=True)
+
+    async def _use_key(self, wanted: KeyWanted) -> None:
+        if await self._reported(self._steps.ask_key(wanted)):
+            self.dismiss(ChosenModel(wanted.model))
+
+    def _pick_another(self) -> None:
+        self.run_worker(self._use_picked(), exclusive=True)
+
+    async def _use_picked(self) -> None:
+        name = await self._reported(self._steps.pick())
         if name is not None:
             self.dismiss(ChosenModel(name))
 
-    def on_input_submitted(self) -> None:
-        """All fields are required; Enter goes to the empty one."""
-        url, model = (self.query_one(f"#{name}", Input) for name in ("url", "model"))
-        for field in (url, model):
-            if not field.value.strip() and field.display:
-                field.focus()
-                return
-        name = model.value.strip()
+    async def _reported(self, work: Awaitable[T]) -> T | None:
+        """The result, or None after an error, which is shown."""
+        from core.errors import HandloomError
+
+        try:
+            return await work
+        except HandloomError as error:
+            self._show_state(str(error))
+            return None
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Go to the next field; the last one, or a key, may be empty."""
+        fields = [field for field in self.query(".endpoint Input").results(Input) if field.display]
+        if (missing := next((one for one in fields if one.id != "key" and not one.value.strip()), None)) is not None:
+            missing.focus()
+            return
+        if event.input is not fields[-1]:
+            fields[fields.index(event.input) + 1].focus()
+            return
+        url, model, key = (self.query_one(f"#{name}", Input).value.strip() for name in ("url", "model", "key"))
         if self._prefix:
-            self.dismiss(ChosenModel(self._prefix + name.removeprefix(self._prefix)))
+            self.dismiss(ChosenModel(self._prefix + model.removeprefix(self._prefix)))
+        elif key:
+            self.run_worker(self._use_endpoint(url, model, key), exclusive=True)
         else:
-            self.dismiss(ChosenModel("openai/" + name.removeprefix("openai/"), url.value.strip()))
+            self.dismiss(ChosenModel("openai/" + model.removeprefix("openai/"), url))
+
+    async def _use_endpoint(self, url: str, model: str, key: str) -> None:
+        self._show_state(_("Checking the key with one short call …"))
+        name = await self._reported(self._steps.add_endpoint(url, model, key))
+        if name is not None:
+            self.dismiss(ChosenModel(name))

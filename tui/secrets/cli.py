@@ -65,13 +65,15 @@ def _set(vault: Vault, options: argparse.Namespace) -> None:
     stored = (
         _("Stored in {place}. Git sends {name} to the host that it is for; commands do not receive it.")
         if options.git
+        else _("Stored in {place}. Models are called with {name}; commands do not receive it.")
+        if options.models
         else _("Stored in {place}. Commands that use ${name} receive the value.")
     )
     notice(stored.format(place=vault.backend.place, name=options.name))
 
 
 def _scope(options: argparse.Namespace) -> str:
-    return scope_of(options.folder or "", options.conversation or "", git=options.git)
+    return scope_of(options.folder or "", options.conversation or "", git=options.git, models=options.models)
 
 
 def _value(options: argparse.Namespace) -> str:

@@ -78,31 +78,44 @@ async def new_conversation(app: Context, agent: str = "", model: str = "") -> No
 
 
 async def _start(app: Context, manager: ConversationManager, agent: str, model: str) -> None:
+    from tui.models.key_screen import has_key
+
     model, prompt = app.options.model or model, app.workspace.prompt
     if not model and not manager.settings.model:
         chosen = await _choose_model(app)
         if chosen is None:
-            app.tabs.show(app.tabs.current)
-            message = _("No model is chosen. Press {conv.new} to choose one, or {app.help} for all keys.")
-            app.workspace.chat.show_empty(keyed(message))
+            _explain_no_model(app)
             return
         model = chosen
         if model == DEMO and app.tabs.current is None and not app.submission.early and not prompt.text:
             prompt.put(DEMO_TASK)
+    elif model != DEMO and not await has_key(app, manager, model or manager.settings.model):
+        _explain_no_model(app)
+        return
     folder, repository = app.options.workspace, app.options.repository
     if model != DEMO and not agent:  # who has just read an agent is asked about the rest later
         await ask_trust(app, folder)
     await app.tabs.add(await manager.create(workspace=folder, model=model, repository=repository, agent=agent))
 
 
+def _explain_no_model(app: Context) -> None:
+    app.tabs.show(app.tabs.current)
+    message = _("No model is chosen. Press {conv.new} to choose one, or {app.help} for all keys.")
+    app.workspace.chat.show_empty(keyed(message))
+
+
 async def _choose_model(app: Context) -> str | None:
     assert app.manager is not None
     if app.tabs.conversation is not None:
         return app.tabs.conversation.model_name
-    from tui.models.start_screen import StartScreen, with_served
+    from tui.models.key_screen import ask_key
+    from tui.models.start_screen import StartScreen, Steps, with_served
 
-    offers = with_served(app.manager.offers(), await app.manager.local_models())
-    chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, lambda: pick_model(app)))
+    manager = app.manager
+    offers = with_served(manager.offers(), await manager.local_models())
+    providers = [wanted for wanted, has_key in manager.keys.providers() if not has_key]
+    steps = Steps(lambda: pick_model(app), lambda wanted: ask_key(app, manager, wanted), manager.keys.add_endpoint)
+    chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, providers, steps))
     if chosen is None:
         return None
     await app.manager.choose_model(chosen.model, chosen.base_url)

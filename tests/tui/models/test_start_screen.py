@@ -3,30 +3,114 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from textual.widgets import Input
 
 from core.conversations.conversation_manager import ConversationManager
+from core.conversations.provider_keys import KeyWanted
 from core.errors import ConfigurationError
 from core.llm.model_catalogue import KnownModel
+from core.secrets.backends import FileBackend
+from core.secrets.vault import Vault
 from core.settings.screen_settings import ScreenSettings
-from tests.tui.doubles import ManagerDouble, OfferDouble, SessionDouble
+from tests.tui.doubles import KeysDouble, ManagerDouble, OfferDouble, SessionDouble
 from tests.tui.workspace.running_app import running, until
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.models.commands import ModelPicker
+from tui.models.key_screen import KeyScreen
 from tui.models.start_screen import Offer, StartScreen
 
 DEMO = [OfferDouble("demo", "Demo, without a model")]
 
 
-async def test_without_a_key_enter_twice_starts_the_demo() -> None:
-    async with running(manager=ManagerDouble(models=DEMO), model=None) as it:
-        assert "ANTHROPIC_API_KEY" in it.screen_text()
-        assert "Esc goes to the workspace" in it.screen_text()
+ANTHROPIC = KeyWanted("anthropic/claude-test", "ANTHROPIC_API_KEY", "Anthropic")
+MISTRAL = KeyWanted("mistral/new", "MISTRAL_API_KEY", "Mistral")
+
+
+def without_keys(place: Path, **given: Any) -> ManagerDouble:
+    """A machine on which no key was found."""
+    vault = Vault(place, FileBackend(place))
+    keys = KeysDouble(offered=[(ANTHROPIC, False), (MISTRAL, False)], wanted={MISTRAL.model: MISTRAL})
+    return ManagerDouble(models=DEMO, keys=keys, vault=vault, **given)
+
+
+async def test_pasted_key_is_checked_and_its_model_chosen(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager, model=None) as it:
+        assert "Anthropic" in it.screen_text()
+        assert "Mistral" not in it.screen_text(), "the list of all models has it"
         await it.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        assert "API key of Anthropic" in it.screen_text()
+        await it.press(*"sk-secret", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert "sk-secret" not in it.screen_text()
+        assert manager.keys.added == [("ANTHROPIC_API_KEY", "sk-secret")]
+        assert manager.chosen == [("anthropic/claude-test", "")]
+
+
+async def test_refused_key_is_told_and_can_be_corrected(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    manager.keys.refusal = "The key was not accepted (401)."
+    async with running(manager=manager, model=None) as it:
+        await it.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press(*"sk-wrong", "enter")
+        await until(it.pilot, lambda: "not accepted" in it.screen_text())
+        assert manager.chosen == [], "no model without a working key becomes the default"
+        manager.keys.refusal = ""
+        await it.press(*"sk-right", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.keys.added == [("ANTHROPIC_API_KEY", "sk-right")]
+
+
+async def test_picked_model_without_a_key_asks_for_it(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager, model=None) as it:
+        await it.press("3", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
+        await it.press(*"mistral/new", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press("escape")
+        await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
+        await it.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
+        await it.press(*"mistral/new", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press(*"sk-mistral", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.keys.added == [("MISTRAL_API_KEY", "sk-mistral")]
+
+
+async def test_endpoint_with_a_key_becomes_a_named_model(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager, model=None) as it:
+        await it.press("2", "enter", *"qwen", "enter", *"sk-mine", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.keys.added == [("http://localhost:11434/v1", "sk-mine")]
+        assert manager.chosen == [("named-qwen", "")]
+
+
+async def test_login_replaces_a_key(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager) as it:
+        await it.press(*"/login", "enter")
+        await until(it.pilot, lambda: "no key yet" in it.screen_text())
+        await it.press(*"mistral", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press(*"sk-mistral", "enter")
+        await until(it.pilot, lambda: it.shows_the_workspace)
+        assert manager.keys.added == [("MISTRAL_API_KEY", "sk-mistral")]
+
+
+async def test_without_a_key_the_demo_can_be_started() -> None:
+    async with running(manager=ManagerDouble(models=DEMO), model=None) as it:
+        assert "Esc goes to the workspace" in it.screen_text()
+        await it.press("up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.app.workspace.prompt.text
@@ -47,7 +131,6 @@ async def test_local_model_is_offered_before_the_demo_and_answers() -> None:
 
 async def test_with_a_key_its_provider_is_highlighted_first() -> None:
     async with running(model=None) as it:
-        assert "No provider's key" not in it.screen_text()
         await it.press("enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
@@ -55,18 +138,18 @@ async def test_with_a_key_its_provider_is_highlighted_first() -> None:
 
 async def test_arrows_wrap_around_and_escape_leaves_the_fields() -> None:
     async with running(model=None) as it:
-        await it.press("up", "up", "enter")  # round to the last, then the endpoint
+        await it.press("up", "up", "up", "enter")  # round to the last, then the endpoint
         screen = it.app.screen
         assert isinstance(screen, StartScreen)
         assert screen.query_one("#model", Input).has_focus
-        await it.press("escape", "up", "up", "up", "enter")
+        await it.press("escape", "up", "up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
 
 
 async def test_any_model_can_be_named_on_the_start_screen() -> None:
     async with running(model=None) as it:
-        await it.press("5", "enter")
+        await it.press("4", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
         await it.press(*"mistral/new", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
@@ -75,10 +158,10 @@ async def test_any_model_can_be_named_on_the_start_screen() -> None:
 
 async def test_digit_highlights_and_only_enter_chooses() -> None:
     async with running(model=None) as it:
-        await it.press("3", "9", "0")
+        await it.press("5", "9", "0")
         assert isinstance(it.app.screen, StartScreen)
         (marked,) = it.app.screen.query(".offer.-at").results(Offer)
-        assert marked.number == 3
+        assert marked.number == 5
         await it.press("enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
@@ -91,7 +174,7 @@ async def test_early_keys_choose_nothing() -> None:
         (marked,) = it.app.screen.query(".offer.-at").results(Offer)
         assert marked.number == 1
         it.clock.now += 1
-        await it.press("down", "down", "enter")
+        await it.press("up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
 
@@ -104,16 +187,16 @@ async def test_text_meant_for_the_prompt_chooses_nothing() -> None:
         (marked,) = it.app.screen.query(".offer.-at").results(Offer)
         assert marked.number == 1
         it.clock.now += 2
-        await it.press("4", "enter")
+        await it.press("3", "enter")
         assert it.app.screen.query_one("#model", Input).has_focus
-        await it.press(*"m1", "enter")
+        await it.press(*"m1", "enter", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "openai/m1"
 
 
 async def test_click_chooses() -> None:
     async with running(model=None) as it:
-        demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 3)
+        demo = next(offer for offer in it.app.screen.query(Offer) if offer.number == 5)
         await it.pilot.click(demo)
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
@@ -123,10 +206,10 @@ async def test_leaving_the_start_screen_explains_how_to_return() -> None:
     async with running(model=None) as it:
         await it.press("escape")
         assert "Press ctrl+n to choose one" in it.screen_text()
-        assert "no conversation" in it.screen_text()
+        assert "No model is chosen" in it.screen_text()
         await it.press(*"hello", "enter")
         await until(it.pilot, lambda: isinstance(it.app.screen, StartScreen))
-        await it.press("3", "enter")
+        await it.press("5", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.session.wishes == [("send", "hello")]
@@ -183,6 +266,6 @@ async def test_ctrl_q_quits_from_the_start_screen() -> None:
 @pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (20, 5)])
 async def test_model_can_be_chosen_at_every_size(size: tuple[int, int]) -> None:
     async with running(size, model=None) as it:
-        await it.press("down", "down", "enter")
+        await it.press("up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 from core.controller.exit_reasons import Halt, HaltKind
 from core.events import AgentState, CmdRunAction
@@ -10,12 +11,18 @@ from tests.tui.doubles import SessionDouble
 from tui.app import HandloomApp
 from tui.commands import COMMANDS
 from tui.dialogs.dialog import SureScreen
-from tui.models.start_screen import StartScreen
+from tui.models.start_screen import StartScreen, Steps
 from tui.terminal_io.sanitizer import sanitize
+
+
+async def nothing(*_given: object) -> Any:
+    """Nothing is chosen on the tour."""
+
 
 NOT_TOURED = frozenset({"app.quit", "prompt.quit", "app.interrupt", "conv.close", "conv.new", "app.back"})
 """They end the tour, or leave where it is."""
 
+STEPS = Steps(pick=nothing, ask_key=nothing, add_endpoint=nothing)
 Settle = Callable[[], Awaitable[None]]
 
 
@@ -42,7 +49,7 @@ async def tour(app: HandloomApp, session: SessionDouble, settle: Settle) -> Asyn
         await leave(app, settle)
     words = session.info.title or "make all"
     offers = app.manager.offers() if app.manager is not None else []
-    for screen in (StartScreen(words, offers), SureScreen(sanitize(words), "quit")):
+    for screen in (StartScreen(words, offers, [], STEPS), SureScreen(sanitize(words), "quit")):
         await app.push_screen(screen)
         await settle()
         yield type(screen).__name__
