@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, ModelError, ModelErrorKind
+from core.llm.provider_errors import PROVIDER_SAID
 from core.llm.providers import PROVIDERS
 from core.llm.registry import MissingKeyError
 from core.llm.settings import NamedModel
@@ -73,7 +74,14 @@ class ProviderKeys:
                 f"The environment sets {wanted.variable}, which is used instead of a stored key. Change it there, and "
                 f"start Handloom again."
             )
-        await manager.factory.llms.check_key(wanted.model, wanted.variable, key, settings.llm, settings.models)
+        try:
+            await manager.factory.llms.check_key(wanted.model, wanted.variable, key, settings.llm, settings.models)
+        except ModelError as error:
+            if error.kind is not ModelErrorKind.AUTHENTICATION:
+                raise
+            said = str(error).partition(PROVIDER_SAID)[2]
+            text = f"{wanted.label} did not accept this key. Copy it again, or make a new one."
+            raise ModelError(error.kind, f"{text}{PROVIDER_SAID}{said}" if said else text) from error
         description = f"The API key of {wanted.label}"
         await asyncio.to_thread(manager.vault.put, wanted.variable, key, description=description, scope=MODELS)
         await manager.learn_secrets()

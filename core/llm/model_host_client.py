@@ -93,7 +93,7 @@ async def with_retries(
                 if failure.kind not in RETRYABLE or is_slow:
                     raise
                 if attempt == policy.attempts:
-                    text = f"{failure} Tried {attempt} times."
+                    text = f"{failure} Tried {attempt} times." if attempt > 1 else str(failure)
                     raise FailedCall(failure.kind, text, shown=failure.shown) from failure
                 wait_s = policy.wait_s(attempt, failure.retry_after_s, random)
                 reason = status_messages.BROKE_OFF if failure.shown else RETRYABLE[failure.kind]

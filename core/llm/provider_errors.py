@@ -80,6 +80,8 @@ _KIND_OF_STATUS = {
     408: ModelErrorKind.TIMEOUT,
     429: ModelErrorKind.RATE_LIMIT,
 }
+PROVIDER_SAID = " Its message: "
+"""Comes before what the provider itself said."""
 _WRONG_KEY = ("api_key_invalid", "api key not valid")
 """Google's texts for a wrong key, which it sends with status 400."""
 _GARBLED = (
@@ -159,7 +161,7 @@ def failure_of(
     else:
         advice = _NEXT[kind]
     message = advice.format(status=f" ({status})" if status else "")
-    return Failure(kind, f"{message} Its message: {text}" if text else message, retry_after_s(_headers_of(error), now))
+    return Failure(kind, f"{message}{PROVIDER_SAID}{text}" if text else message, retry_after_s(_headers_of(error), now))
 
 
 def kind_of(error: BaseException, status: int | None, text: str) -> ModelErrorKind:
@@ -195,7 +197,8 @@ def clean(text: str, secrets: Iterable[str]) -> str:
         text = text.replace(secret, "[key]")
     text = re.sub(r"(?i)\b(bearer)\s+[^\s\"',}]+", r"\1 [key]", text)
     text = re.sub(r"\b(?:sk|pk|gsk|xai|AIza)[-_]?[A-Za-z0-9_*-]{12,}", "[key]", text)
-    text = re.sub(r"^(?:litellm\.)?(?:\w[\w ]*Error: |Timeout Error: )?(?:\w+Exception - )?", "", text)
+    text = re.sub(r"^(?:litellm\.)?(?:\w[\w ]*Error: |Timeout Error: )*(?:\w+Exception - )?", "", text)
+    text = re.sub(r"\s*ssl:<[^>]*>|\s*Handle with `litellm\.\w+`\.?", "", text)
     text = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return text if len(text) <= SHOWN_CHARS else text[:SHOWN_CHARS] + "..."
 

@@ -61,6 +61,7 @@ async def test_refused_key_leaves_nothing_behind(tmp_path: Path) -> None:
         with pytest.raises(ModelError) as caught:
             await manager.keys.add_endpoint(server.base_url, "m", WRONG)
         assert caught.value.kind is ModelErrorKind.AUTHENTICATION
+        assert "did not accept this key" in str(caught.value)
         assert WRONG not in str(caught.value)
         assert manager.vault.all() == []
         assert manager.settings.models == {}

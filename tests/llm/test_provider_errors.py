@@ -110,6 +110,15 @@ def test_strings_that_look_like_keys_are_redacted(text: str) -> None:
         assert part not in shown
 
 
+def test_details_of_libraries_are_removed() -> None:
+    said = (
+        "litellm.InternalServerError: InternalServerError: AnthropicException - Cannot connect to host a.example:443 "
+        "ssl:<ssl.SSLContext object at 0x7fd2ff298950> [Name or service not known]. Handle with "
+        "`litellm.InternalServerError`."
+    )
+    assert clean(said, []) == "Cannot connect to host a.example:443 [Name or service not known]."
+
+
 def test_short_values_are_not_redacted() -> None:
     assert clean("18 tries", ["18"]) == "18 tries"
 

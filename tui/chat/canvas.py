@@ -9,6 +9,7 @@ to `attach`, and the view keeps its place in each model.
 from __future__ import annotations
 
 import re
+import textwrap
 from time import monotonic
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
@@ -251,7 +252,9 @@ class Canvas(ScrollView, can_focus=True):
 
     def _empty_line(self, y: int, width: int, height: int) -> Strip:
         text = self._empty
-        lines = [text] if cell_len(text) <= width else re.split(r"(?<=[.。])\s*(?=\S)", text)
+        chars = max(1, width * len(text) // cell_len(text))
+        sentences = [text] if cell_len(text) <= width else re.split(r"(?<=[.。])\s*(?=\S)", text)
+        lines = [line for sentence in sentences for line in textwrap.wrap(sentence, chars)]
         if not 0 <= (at := y - height // 2) < len(lines) or not self.styles_used:
             return Strip.blank(width, self.styles_used.get("text"))
         line = lines[at].center(width - cell_len(lines[at]) + len(lines[at]))

@@ -45,6 +45,7 @@ class KeyScreen(ModalScreen[bool]):
         Input, Input:focus { height: 1; border: none; background: $panel; padding: 0 1; }
         Static { height: auto; margin-top: 1; color: $text-muted; }
         #key-state { color: $text-warning; max-height: 8; }
+        #key-state.-empty { display: none; }
         &.-low Static { margin-top: 0; }
     }
     """
@@ -61,9 +62,9 @@ class KeyScreen(ModalScreen[bool]):
             box.border_title = _("API key of {provider}").format(provider=sanitize_line(self._wanted.label, 40))
             box.border_subtitle = _("Enter checks and stores it · Esc goes back")
             yield Field(password=True, compact=True, placeholder=_("The key; it is not shown"))
+            yield Static(id="key-state", classes="-empty")
             about = ABOUT.format(model=sanitize_line(self._wanted.model, 60), place=self._place)
             yield Static(Content(about))
-            yield Static(id="key-state")
 
     def on_mount(self) -> None:
         """The field has the focus."""
@@ -77,6 +78,7 @@ class KeyScreen(ModalScreen[bool]):
 
     async def _check(self, field: Input) -> None:
         state = self.query_one("#key-state", Static)
+        state.remove_class("-empty")
         field.disabled = True
         state.update(CHECKING)
         try:

@@ -82,6 +82,16 @@ class Offer(Static):
         self.number = number
 
 
+class EndpointField(Field):
+    """A field of an endpoint. Enter goes on at once, so that what is typed right after it is in the next field."""
+
+    async def action_submit(self) -> None:
+        """Go to the next field, or use the endpoint."""
+        screen = self.screen
+        assert isinstance(screen, StartScreen)
+        screen.go_on(self)
+
+
 class StartScreen(GuardedScreen[ChosenModel | None]):
     """Offers the models that can be used here."""
 
@@ -142,11 +152,11 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
                 yield Offer(number, entry)
             with Vertical(classes="endpoint"):
                 yield Static(Content(_("URL of the endpoint; Enter goes on")), classes="-url")
-                yield Field(DEFAULT_URL, id="url", classes="-url")
+                yield EndpointField(DEFAULT_URL, id="url", classes="-url")
                 yield Static(Content(_("Model, as the endpoint names it; Enter goes on")))
-                yield Field(id="model", placeholder="qwen3-coder")
+                yield EndpointField(id="model", placeholder="qwen3-coder")
                 yield Static(Content(_("API key, or nothing if the endpoint needs none; Enter starts")), classes="-url")
-                yield Field(id="key", classes="-url", password=True)
+                yield EndpointField(id="key", classes="-url", password=True)
             yield Static(classes="state -empty")
             yield Static(Content(NEXT), classes="next")
 
@@ -244,16 +254,16 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         self._prefix = prefix
         self.query(".-url").set(display=not prefix)
         self.query_one(".endpoint").add_class("-asked")
-        field = self.query_one("#model", Input)
+        field = self.query_one("#model" if prefix else "#url", Input)
         field.focus()
-        field.scroll_visible(animate=False)
+        self.call_after_refresh(self.query_one(".endpoint").scroll_visible, animate=False)
 
     def _show_state(self, text: str) -> None:
         state = self.query_one(".state", Static)
         state.update(Content(sanitize(text)))
         state.set_class(not text, "-empty")
         if text:
-            state.scroll_visible(animate=False)
+            self.call_after_refresh(state.scroll_visible, animate=False)
 
     def _enter_key(self, wanted: KeyWanted) -> None:
         self.run_worker(self._use_key(wanted), exclusive=True)
@@ -280,14 +290,16 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             self._show_state(str(error))
             return None
 
-    def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Go to the next field; the last one, or a key, may be empty."""
-        fields = [field for field in self.query(".endpoint Input").results(Input) if field.display]
-        if (missing := next((one for one in fields if one.id != "key" and not one.value.strip()), None)) is not None:
-            missing.focus()
+    def go_on(self, field: EndpointField) -> None:
+        """Go from a field to the next one, or use the endpoint; only the key may be empty."""
+        fields = [one for one in self.query(EndpointField) if one.display]
+        if field.id != "key" and not field.value.strip():
             return
-        if event.input is not fields[-1]:
-            fields[fields.index(event.input) + 1].focus()
+        if field is not fields[-1]:
+            self.set_focus(fields[fields.index(field) + 1])
+            return
+        if (missing := next((one for one in fields if one.id != "key" and not one.value.strip()), None)) is not None:
+            self.set_focus(missing)
             return
         url, model, key = (self.query_one(f"#{name}", Input).value.strip() for name in ("url", "model", "key"))
         if self._prefix:

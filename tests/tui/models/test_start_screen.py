@@ -89,7 +89,7 @@ async def test_picked_model_without_a_key_asks_for_it(tmp_path: Path) -> None:
 async def test_endpoint_with_a_key_becomes_a_named_model(tmp_path: Path) -> None:
     manager = without_keys(tmp_path)
     async with running(manager=manager, model=None) as it:
-        await it.press("2", "enter", *"qwen", "enter", *"sk-mine", "enter")
+        await it.press("2", "enter", "enter", *"qwen", "enter", *"sk-mine", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert manager.keys.added == [("http://localhost:11434/v1", "sk-mine")]
         assert manager.chosen == [("named-qwen", "")]
@@ -141,7 +141,7 @@ async def test_arrows_wrap_around_and_escape_leaves_the_fields() -> None:
         await it.press("up", "up", "up", "enter")  # round to the last, then the endpoint
         screen = it.app.screen
         assert isinstance(screen, StartScreen)
-        assert screen.query_one("#model", Input).has_focus
+        assert screen.query_one("#url", Input).has_focus
         await it.press("escape", "up", "up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
@@ -188,8 +188,8 @@ async def test_text_meant_for_the_prompt_chooses_nothing() -> None:
         assert marked.number == 1
         it.clock.now += 2
         await it.press("3", "enter")
-        assert it.app.screen.query_one("#model", Input).has_focus
-        await it.press(*"m1", "enter", "enter")
+        assert it.app.screen.query_one("#url", Input).has_focus
+        await it.press("enter", *"m1", "enter", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "openai/m1"
 
@@ -213,6 +213,12 @@ async def test_leaving_the_start_screen_explains_how_to_return() -> None:
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         await it.settle()
         assert it.session.wishes == [("send", "hello")]
+
+
+async def test_every_word_of_the_way_back_fits_a_small_screen() -> None:
+    async with running(model=None, size=(40, 14)) as it:
+        await it.press("escape")
+        assert "for all keys." in " ".join(it.screen_text().split())
 
 
 async def test_messages_sent_during_startup_are_kept_in_order() -> None:

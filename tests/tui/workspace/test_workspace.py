@@ -336,7 +336,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_stores_the_choic
     async with running(manager=manager, model=None) as it:
         assert isinstance(it.app.screen, StartScreen)
         assert "Anthropic" in it.screen_text()
-        await it.press("3", "enter")
+        await it.press("5", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "demo"
         assert manager.chosen == [("demo", "")]
@@ -345,7 +345,7 @@ async def test_without_a_model_the_start_screen_offers_some_and_stores_the_choic
 async def test_start_screen_asks_for_url_and_model_of_an_endpoint() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
-        await it.press("4", "enter", *"qwen", "enter")
+        await it.press("3", "enter", "enter", *"qwen", "enter", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert manager.chosen == [("openai/qwen", "http://localhost:11434/v1")]
 
