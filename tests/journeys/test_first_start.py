@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.journeys.terminal import Terminal
+from tests.openai_server import KEY
 from tests.program import Handloom
 
 pytestmark = pytest.mark.tmux
@@ -20,11 +23,54 @@ def terminal(handloom: Handloom) -> Iterator[Terminal]:
     opened.close()
 
 
-def test_without_a_key_enter_alone_starts_the_demo(terminal: Terminal) -> None:
+@pytest.fixture
+def url() -> Iterator[str]:
+    """The address of a server that speaks like OpenAI and checks the key."""
+    command = [sys.executable, "-m", "tests.openai_server", "--key", KEY]
+    server = subprocess.Popen(command, cwd=Path(__file__).parents[2], stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    yield server.stdout.readline().split("OPENAI_BASE_URL=")[1].split()[0]
+    server.terminate()
+    server.wait(10)
+    server.stdout.close()
+
+
+def test_from_nothing_to_an_answer_with_a_key(handloom: Handloom, terminal: Terminal, url: str) -> None:
+    home = Path(handloom.environ["HANDLOOM_HOME"])
     terminal.handloom()
-    terminal.wait_for("Choose a model", "ANTHROPIC_API_KEY", "ctrl+q quits")
+    terminal.wait_for("Choose a model", "asks for your API key", "ctrl+q quits")
     terminal.read_the_question()
+    terminal.press("5", "Enter")
+    terminal.wait_for("URL of the endpoint")
+    terminal.type(url)
+    terminal.wait_for(url)
     terminal.press("Enter")
+    terminal.type("qwen3")
+    terminal.wait_for(" qwen3 ")
+    terminal.press("Enter")
+    terminal.type("sk-wrong-0123456789")
+    terminal.wait_for("•••••••••••••••••••")
+    terminal.press("Enter")
+    terminal.wait_for("did not accept this key")
+    assert not (home / "config.toml").exists(), "no model without a working key becomes the default"
+    terminal.press("C-u")
+    terminal.wait_for("•••", gone=True)
+    terminal.type(KEY)
+    terminal.wait_for("•" * len(KEY))
+    terminal.press("Enter")
+    terminal.wait_for("Ask for something", "qwen3")
+    terminal.type("hello")
+    terminal.press("Enter")
+    terminal.wait_for("You said: hello")
+    found = [path.name for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
+    assert found in ([], ["secret-values.json"]), "in the keyring, or else in the private file"
+
+
+def test_without_a_key_the_demo_is_two_keys_away(terminal: Terminal) -> None:
+    terminal.handloom()
+    terminal.wait_for("Choose a model", "Demo, without a model", "ctrl+q quits")
+    terminal.read_the_question()
+    terminal.press("Up", "Enter")
     terminal.wait_for("Show me what you can do.")
     terminal.press("Enter")
     terminal.wait_for("finished", "The primes are right")

@@ -33,6 +33,7 @@ DEFAULT_URL = "http://localhost:11434/v1"
 NEXT = _("Move with ↑ ↓ or a number. Enter chooses. Esc goes to the workspace without a model. ctrl+q quits.")
 
 
+ROWS_OF_ENTRY, ROWS_AROUND = 3, 10
 FIRST_PROVIDERS = frozenset({"ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY"})
 """The providers that are listed without a key, by its variable; the list of all models has the rest."""
 MAX_SERVED = 3
@@ -146,7 +147,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(can_focus=False):
             yield Static(Content.assemble(("Handloom", "bold $text-accent"), f"   {_('Choose a model')}"))
-            place = _("Workspace: {folder}").format(folder=sanitize_line(self._workspace, 64))
+            place = _("Workspace: {folder}").format(folder=sanitize_line(self._workspace, 60))
             yield Static(Content.styled(place, "$text-muted"))
             for number, entry in enumerate(self._entries, 1):
                 yield Offer(number, entry)
@@ -201,7 +202,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
 
     def on_resize(self, event: events.Resize) -> None:
         """Low screens have no blank lines."""
-        self.set_class(event.size.height < 26, "-low")
+        self.set_class(event.size.height < ROWS_OF_ENTRY * len(self._entries) + ROWS_AROUND, "-low")
 
     def _mark(self) -> None:
         for offer in self.query(Offer):
