@@ -16,6 +16,7 @@ import asyncio
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +41,8 @@ MAX_ANSWER_BYTES = 1024 * 1024
 MAX_MODELS = 100
 """The models of one server; nobody chooses from more."""
 _NAME = re.compile(r"[\w][\w.:/@+-]{0,199}", re.ASCII)
+_REGION = re.compile(r"(?:us|eu|apac|au|jp|global|us-gov|[a-z]{2}(?:-[a-z]+)+-\d)[./]")
+_DATED = re.compile(r"[-@](?:20\d\d-?\d\d-?\d\d|latest|\d{4})(?=$|[-:/])")
 _LISTS = ("/v1/models", "/api/tags")
 _MODES = ("chat", "responses", None)
 """The kinds of litellm's entries that answer in a conversation."""
@@ -107,7 +110,10 @@ def facts_of(table: Mapping[str, Any]) -> list[list[Any]]:
 
 
 def models_of(facts: Iterable[Sequence[Any]], environ: Mapping[str, str]) -> list[KnownModel]:
-    """Return the models of these lines, usable providers first, by provider and name."""
+    """Return the models of these lines, usable providers first, then in the order of PROVIDERS.
+
+    Of each provider the offered model comes first; other names of a model, with a date or a region, come last.
+    """
     models = []
     for name, window, price_in, price_out, vision in facts:
         provider = provider_of(name)
@@ -115,7 +121,21 @@ def models_of(facts: Iterable[Sequence[Any]], environ: Mapping[str, str]) -> lis
             needs = provider.key_variables[0] if provider.key_variables else ""
             usable = provider.is_usable(environ)
             models.append(KnownModel(name, provider.label, usable, needs, window, price_in, price_out, vision))
-    return sorted(models, key=lambda model: (not model.has_key, model.provider.casefold(), model.name))
+    names = {model.name for model in models}
+    places = {provider.label: place for place, provider in enumerate(PROVIDERS.values())}
+    offered = {provider.default_model for provider in PROVIDERS.values()}
+
+    def rank(model: KnownModel) -> tuple[bool, int, bool, bool, str]:
+        place = places[model.provider]
+        return not model.has_key, place, model.name not in offered, _is_other_name(model.name, names), model.name
+
+    return sorted(models, key=rank)
+
+
+def _is_other_name(name: str, names: AbstractSet[str]) -> bool:
+    """Whether a name is that of another model with a region before it or a date behind it."""
+    provider, _, rest = name.partition("/")
+    return bool(_REGION.match(rest)) or f"{provider}/{_DATED.sub('', rest)}" in names - {name}
 
 
 def named_models(

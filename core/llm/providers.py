@@ -32,7 +32,7 @@ class Provider:
         return any(environ.get(variable) for variable in (*self.key_variables, *self.base_variables))
 
 
-PROVIDERS: dict[str, Provider] = {
+PROVIDERS: dict[str, Provider] = {  # in the order in which they are listed; clouds that resell are last
     provider.prefix: provider
     for provider in (
         Provider(
@@ -61,24 +61,12 @@ PROVIDERS: dict[str, Provider] = {
         Provider("fireworks_ai", "Fireworks AI", ("FIREWORKS_API_KEY", "FIREWORKS_AI_API_KEY", "FIREWORKSAI_API_KEY")),
         Provider("perplexity", "Perplexity", ("PERPLEXITYAI_API_KEY", "PERPLEXITY_API_KEY")),
         Provider("cohere", "Cohere", ("COHERE_API_KEY", "CO_API_KEY")),
-        Provider(
-            "azure",
-            "Azure OpenAI",
-            ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN"),
-            ("AZURE_API_BASE",),
-        ),
         Provider("ollama", "Ollama, old interface"),
         Provider("ollama_chat", "Ollama", (), ("OLLAMA_API_BASE", "OLLAMA_HOST")),
         Provider("lm_studio", "LM Studio", (), ("LM_STUDIO_API_BASE",)),
         Provider("hosted_vllm", "vLLM", (), ("HOSTED_VLLM_API_BASE",)),
         Provider("llamafile", "llamafile", (), ("LLAMAFILE_API_BASE",)),
         Provider("litellm_proxy", "LiteLLM proxy", (), ("LITELLM_PROXY_API_BASE",)),
-        Provider("azure_ai", "Azure AI", (), ("AZURE_AI_API_BASE",)),
-        Provider("bedrock", "Amazon Bedrock"),
-        Provider("vertex_ai", "Google Vertex AI"),
-        Provider("sagemaker_chat", "Amazon SageMaker"),
-        Provider("databricks", "Databricks", (), ("DATABRICKS_API_BASE",)),
-        Provider("watsonx", "IBM watsonx"),
         Provider("github", "GitHub Models", ("GITHUB_API_KEY",)),
         Provider("github_copilot", "GitHub Copilot"),
         Provider("huggingface", "Hugging Face", ("HF_TOKEN", "HUGGINGFACE_API_KEY")),
@@ -91,6 +79,18 @@ PROVIDERS: dict[str, Provider] = {
         Provider("zai", "Z.ai", ("ZAI_API_KEY",)),
         Provider("minimax", "MiniMax", ("MINIMAX_API_KEY",)),
         Provider("vercel_ai_gateway", "Vercel AI Gateway", ("VERCEL_AI_GATEWAY_API_KEY",)),
+        Provider(
+            "azure",
+            "Azure OpenAI",
+            ("AZURE_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_AD_TOKEN"),
+            ("AZURE_API_BASE",),
+        ),
+        Provider("azure_ai", "Azure AI", (), ("AZURE_AI_API_BASE",)),
+        Provider("bedrock", "Amazon Bedrock"),
+        Provider("vertex_ai", "Google Vertex AI"),
+        Provider("sagemaker_chat", "Amazon SageMaker"),
+        Provider("databricks", "Databricks", (), ("DATABRICKS_API_BASE",)),
+        Provider("watsonx", "IBM watsonx"),
     )
 }
 

@@ -62,13 +62,36 @@ def test_providers_with_a_key_come_first_without_reading_its_value() -> None:
     models = models_of(facts_of(TABLE), {"OPENAI_API_KEY": "never looked at"})
     assert [(model.name, model.has_key) for model in models] == [
         ("openai/gpt-x", True),
-        ("bedrock/amazon.nova", False),
         ("anthropic/claude-x", False),
+        ("bedrock/amazon.nova", False),
     ]
-    assert models[2] == KnownModel(
+    assert models[1] == KnownModel(
         "anthropic/claude-x", "Anthropic", False, "ANTHROPIC_API_KEY", 200_000, 3.0, 15.0, True
     )
     assert "never looked at" not in repr(models)
+
+
+def test_other_names_of_a_model_are_listed_behind_it() -> None:
+    names = [
+        "anthropic/claude-a-20250101",
+        "anthropic/claude-a",
+        "anthropic/claude-only-20250101",
+        "bedrock/us.anthropic.claude-a",
+        "bedrock/anthropic.claude-a",
+        "anthropic/claude-sonnet-5-5",
+        "openai/gpt-z-2025-01-01",
+        "openai/gpt-z",
+    ]
+    assert [model.name for model in models_of([[name, None, None, None, None] for name in names], {})] == [
+        "anthropic/claude-sonnet-5-5",  # the one that is offered
+        "anthropic/claude-a",
+        "anthropic/claude-only-20250101",
+        "anthropic/claude-a-20250101",
+        "openai/gpt-z",
+        "openai/gpt-z-2025-01-01",
+        "bedrock/anthropic.claude-a",
+        "bedrock/us.anthropic.claude-a",
+    ]
 
 
 @pytest.mark.timeout(120)

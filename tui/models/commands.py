@@ -87,22 +87,18 @@ class ModelPicker(Finder):
 
     def _rows(self, query: str) -> Sequence[Row]:
         recent = [self._row(name) for name in self._recent]
-        usable = [self._known.get(row.key, row) for row in self._usable if row.key not in self._recent]
+        usable = [self._row(row.key) for row in self._usable if row.key not in self._recent]
         above = {row.key for row in (*recent, *usable)}
-        if query:
-            listed = (row for heading, rows in self._groups for row in rows if row.key not in above)
-            found = ranked(query, [*recent, *usable, *listed])
-            if all(row.key != query for row in found):
-                typed = Row(query, query, _("as you typed it"))
-                found = [*found, typed] if found and "/" not in query else [typed, *found]
-            return found
-        rows = [Row("", _("Recent")), *recent] if recent else []
-        if usable:
-            rows += [Row("", _("Ready to use")), *usable]
-        for heading, models in self._groups:
-            left = [row for row in models if row.key not in above]
-            rows += [heading, *left] if left else []
-        return [*rows, Row("", self._state)] if self._state else rows
+        groups = [(Row("", _("Recent")), recent), (Row("", _("Ready to use")), usable)]
+        groups += [(heading, [row for row in models if row.key not in above]) for heading, models in self._groups]
+        rows = list[Row]()
+        for heading, members in groups:
+            found = ranked(query, members) if query else members
+            rows += [heading, *found] if found else []
+        if query and all(row.key != query for row in rows):
+            typed = Row(query, query, _("as you typed it"))
+            return [*rows, typed] if rows and "/" not in query else [typed, *rows]
+        return [*rows, Row("", self._state)] if self._state and not query else rows
 
     def _row(self, name: str) -> Row:
         row = self._known.get(name) or next((row for row in self._usable if row.key == name), None)
@@ -156,9 +152,19 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
 
 
 def change_model(app: Context) -> None:
-    """Let the user choose another model for the conversation."""
+    """Let the user choose another model for the conversation; without one, the model of a new one."""
     if (tab := app.tabs.conversation) is not None:
         choose_model(app, lambda name: app.attempt(_set_model(app, tab, name)))
+    elif app.tabs.current is None:
+        choose_model(app, lambda name: app.attempt(_start_with(app, name)))
+
+
+async def _start_with(app: Context, name: str) -> None:
+    from tui.workspace.conversation_start import new_conversation
+
+    assert app.manager is not None
+    await app.manager.choose_model(name)
+    await new_conversation(app, model=name)
 
 
 async def _set_model(app: Context, tab: ConversationTab, name: str) -> None:

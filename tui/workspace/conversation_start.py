@@ -14,6 +14,7 @@ from tui.trust.commands import ask_trust
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
     from core.errors import StoreBusyError
+    from core.session.agent_session import AgentSession
     from tui.workspace.context import Context
 
 DEMO = "demo"
@@ -37,7 +38,7 @@ async def open_first(app: Context) -> None:
             id = await app.manager.store.listing.resolve(wanted)
             folders = [c.workspace for c in await app.manager.list() if c.id == id]
             await ask_trust(app, folders[0] if folders else app.options.workspace)
-            await app.tabs.add(await app.manager.open(id))
+            await app.tabs.add(await _open(app, app.manager, id))
         except StoreBusyError as error:
             await _follow_or_start(app, id, error)
             return
@@ -48,6 +49,22 @@ async def open_first(app: Context) -> None:
     await new_conversation(app)
     if app.options.demo and app.tabs.current is not None and not app.workspace.prompt.text:
         app.workspace.prompt.put(DEMO_TASK)
+
+
+async def _open(app: Context, manager: ConversationManager, conversation_id: str) -> AgentSession:
+    """Open a conversation, and switch it to the model of the options if there is one. Raises HandloomError."""
+    from tui.models.key_screen import has_key
+
+    model = app.options.model or ""
+    if model and model != DEMO and not await has_key(app, manager, model):
+        model = ""
+    session = await manager.open(conversation_id, model=model)
+    if model and session.info.model != model:
+        before = session.info.model
+        await session.active_model.switch(model)
+        text = _("This conversation now uses {model}; before, it used {before}.")
+        app.flash(text.format(model=sanitize_line(model, 60), before=sanitize_line(before, 60)))
+    return session
 
 
 async def _follow_or_start(app: Context, conversation_id: str, busy: StoreBusyError) -> None:

@@ -33,7 +33,7 @@ def shown(found: Clickable) -> list[str]:
 async def test_recent_models_come_first_then_ready_ones_then_others() -> None:
     manager = ManagerDouble(catalogue=[CLAUDE, GPT])
     manager.add(model="ollama_chat/mine")
-    async with running(manager=manager, size=(140, 40)) as it:
+    async with running(manager=manager, size=(140, 40), model="ollama_chat/mine") as it:
         found = await open_picker(it)
         assert shown(found) == [
             "ollama_chat/mine",
@@ -46,6 +46,28 @@ async def test_recent_models_come_first_then_ready_ones_then_others() -> None:
         assert "200k     $3.00 in   $15.00 out  reads images" in text
         assert "needs OPENAI_API_KEY" in text
         assert "answers here" in text
+
+
+async def test_headings_stay_while_the_list_is_searched() -> None:
+    async with running(manager=ManagerDouble(catalogue=[CLAUDE, GPT]), size=(140, 40)) as it:
+        await open_picker(it)
+        await it.press(*"gpt")
+        text = it.screen_text()
+        assert "needs OPENAI_API_KEY" in text
+        assert "openai/gpt-x" in text
+        assert "claude-x" not in text
+
+
+async def test_model_is_chosen_where_no_conversation_is_open() -> None:
+    manager = ManagerDouble(catalogue=[CLAUDE])
+    async with running(manager=manager, model=None) as it:
+        await it.press("escape")
+        await it.press(*"/model", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, ModelPicker))
+        await it.press(*"claude-x", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert it.session.active_model.name == "anthropic/claude-x"
+        assert manager.chosen == [("anthropic/claude-x", "")]
 
 
 async def test_model_missing_from_the_tables_can_be_typed_and_chosen() -> None:
@@ -111,7 +133,7 @@ async def test_first_model_is_visible_at_every_size(size: tuple[int, int], tmp_p
     async with running(size, ManagerDouble(catalogue=[CLAUDE])) as it:
         await open_picker(it)
         await it.press(*"claude-x")
-        assert "claude-" in it.screen_text().replace(it.app.screen.query_one(Input).value, "", 1)
+        assert "clau" in it.screen_text().replace(it.app.screen.query_one(Input).value, "", 1)
 
 
 def test_unknown_figures_of_a_model_are_dashes() -> None:

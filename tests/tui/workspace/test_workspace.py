@@ -331,6 +331,15 @@ async def test_unknown_conversation_is_reported_and_a_new_one_started() -> None:
         assert it.session.info.id == "c0"
 
 
+async def test_model_of_the_command_line_switches_the_conversation_of_the_folder() -> None:
+    manager = ManagerDouble()
+    mine = manager.add(workspace="/work", model="anthropic/claude-test")
+    async with running(manager=manager, model="openai/other") as it:
+        assert it.session is mine
+        assert ("set_model", "openai/other") in mine.wishes
+        assert "now uses openai/other; before, it used anthropic/claude-test." in it.screen_text()
+
+
 async def test_without_a_model_the_start_screen_offers_some_and_stores_the_choice() -> None:
     manager = ManagerDouble()
     async with running(manager=manager, model=None) as it:
