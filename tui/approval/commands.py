@@ -69,5 +69,6 @@ ROWS = (
             Group.QUESTIONS, leader="N", slash="waiting", run=next_waiting),
     Command("prompt.mode", ("shift+tab",), "Approval mode",
             "Switch between asking before everything, auto-approving edits, and planning only.",
-            Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode),
+            Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode,
+            also="yolo auto approve permissions confirm plan"),
 )  # fmt: skip

@@ -175,5 +175,6 @@ def suggested_file(info: ConversationInfo, wanted: Format) -> Path:
 
 ROWS = (
     Command("conv.export", (), "Export", "Export this conversation to a file.", Group.CONVERSATIONS, leader="e",
-            slash="export", run=export_current),
+            slash="export", run=export_current,
+            also="share save download html markdown"),
 )  # fmt: skip

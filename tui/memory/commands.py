@@ -97,7 +97,8 @@ async def _show_knowledge(app: Context, manager: ConversationManager) -> None:
 
 ROWS = (
     Command("memory.compact", (), "Compact", "Compact the conversation. Optionally say what to keep.",
-            Group.CONVERSATIONS, leader="c", slash="compact", words="what to keep", acts=True, run_with=compact),
+            Group.CONVERSATIONS, leader="c", slash="compact", words="what to keep", acts=True, run_with=compact,
+            also="summarize summarise condense shorten context"),
     Command("memory.pin", (), "Remember", "Remember a fact for agents in this project.", Group.CONVERSATIONS,
             slash="remember", words="a fact", run_with=pin),
     Command("memory.pin_all", (), "Remember everywhere", "Remember a fact for agents in every project.",

@@ -212,5 +212,6 @@ ROWS = (
     Command("conv.model", (), "Model", "Choose the model of this conversation.", Group.CONVERSATIONS, leader="m",
             slash="model", acts=True, run=change_model),
     Command("app.api_keys", (), "API keys", "Enter the API key of a provider, or replace it.", Group.WORKSPACE,
-            slash="login", run=show_keys),
+            slash="login", run=show_keys,
+            also="provider account credentials log in sign"),
 )  # fmt: skip

@@ -62,5 +62,5 @@ def _row(command: Command) -> Row:
         command.title,
         command.help,
         "  ".join(all_keys(command)),
-        f"{command.group} {command.also}",
+        f"{command.group} {command.words_found}",
     )

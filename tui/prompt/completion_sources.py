@@ -88,6 +88,7 @@ class CompletionSources:
         rows = [
             Row(f"/{name} {command.words}".rstrip(), command.help, name + " " * bool(command.words))
             for name, command in slash_commands.BUILT_IN.items()
+            if name == command.slash or (query and name.startswith(query.lower()))
         ]
         rows += [_command_row(name, command.hint, command.description) for name, command in own.items()]
         for name, (hint, description) in (await self.tasks_and_skills()).items():

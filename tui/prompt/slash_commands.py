@@ -24,7 +24,9 @@ FOLDER = "commands"
 MAX_BYTES = 256 * 1024
 MAX_FILES = 500
 
-BUILT_IN: Mapping[str, Command] = {command.slash: command for command in COMMANDS if command.slash}
+BUILT_IN: Mapping[str, Command] = {
+    name: command for command in COMMANDS for name in (command.slash, *command.aliases) if name
+}
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,40}")
 _FRONT = re.compile(r"---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
@@ -56,6 +58,30 @@ class UserCommand:
         if words and not _PLACEHOLDER.search(self.body):
             return f"{self.body}\n\n{words}"
         return _PLACEHOLDER.sub(value, self.body)
+
+
+SHIPPED: Mapping[str, UserCommand] = {
+    command.name: command
+    for command in (
+        UserCommand(
+            "init",
+            "Explore this project and write the file AGENTS.md at its top for agents that will work on it: what the "
+            "project is, how to build, run and test it, where things are, and the conventions that the code follows. "
+            "Keep it under 100 lines, and state only what you have found in the files. If AGENTS.md exists, correct "
+            "and complete it instead.",
+            _("Write AGENTS.md: what agents should know about this project"),
+        ),
+        UserCommand(
+            "review",
+            "Review the uncommitted changes in this repository, or, if there are none, its last commit. Look for "
+            "mistakes, missing cases and missing tests. Change nothing. List what you find by severity, each with "
+            "file and line and how to correct it. $ARGUMENTS",
+            _("Review the uncommitted changes, or the last commit"),
+            _("[what to look at]"),
+        ),
+    )
+}
+"""Messages that come with Handloom. A file of the user or the project with the same name replaces one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +130,7 @@ def load(home: Path, project: Mapping[str, str] = MappingProxyType({})) -> tuple
                 problems.append(_("{file} is ignored: {why}").format(file=file, why=error))
         if problem:
             problems.append(problem.format(file=file, name=name))
-    return found, problems
+    return {**SHIPPED, **found}, problems
 
 
 def _read(file: Path) -> str:

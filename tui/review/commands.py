@@ -363,5 +363,6 @@ async def _review(app: Context, tab: ConversationTab) -> None:
 
 ROWS = (
     Command("conv.changes", (), "Changes", "Review the agent's file changes; accept or revert them.",
-            Group.CONVERSATIONS, leader="d", slash="changes", acts=True, run=show_changes),
+            Group.CONVERSATIONS, leader="d", slash="changes", acts=True, run=show_changes,
+            aliases=("diff",), also="patch edits git accept reject"),
 )  # fmt: skip

@@ -228,5 +228,6 @@ async def _add_secret(app: Context, manager: ConversationManager, vault: Vault, 
 
 ROWS = (
     Command("app.secrets", (), "Secrets", "Add and delete secrets that commands can use and agents do not see.",
-            Group.WORKSPACE, leader="S", slash="secrets", run=show_secrets),
+            Group.WORKSPACE, leader="S", slash="secrets", run=show_secrets,
+            also="logout log out sign password token api key remove"),
 )  # fmt: skip

@@ -133,5 +133,6 @@ class SessionManager:
 
 ROWS = (
     Command("conv.manager", ("ctrl+s",), "Conversations", "Find, open, rename and delete conversations.",
-            Group.CONVERSATIONS, leader="l", slash="sessions", run=lambda app: app.sessions.open()),
+            Group.CONVERSATIONS, leader="l", slash="sessions", run=lambda app: app.sessions.open(),
+            aliases=("resume",), also="history sessions continue load switch"),
 )  # fmt: skip

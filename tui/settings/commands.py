@@ -425,5 +425,6 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
 
 ROWS = (
     Command("app.settings", (), "Settings", "See and change every setting. Changes are saved in config.toml.",
-            Group.WORKSPACE, leader=",", slash="settings", run=lambda app: app.attempt(show_settings(app))),
+            Group.WORKSPACE, leader=",", slash="settings", run=lambda app: app.attempt(show_settings(app)),
+            aliases=("config",), also="preferences options configuration"),
 )  # fmt: skip

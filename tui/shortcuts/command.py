@@ -87,8 +87,10 @@ class Command:
     """The arguments of the slash command; empty if it has none."""
     acts: bool = False
     """Whether it changes a conversation, so it is refused in a replay."""
+    aliases: tuple[str, ...] = ()
+    """Other names of the slash command, which other programs use."""
     also: str = ""
-    """Its English words, by which it is found, too, if the screen has another language."""
+    """More words by which it is found: what other programs call it, and its English words in another language."""
     run: Callable[[HandloomApp], object] | None = None
     """Carries it out; an awaitable result is awaited."""
     run_with: Callable[[HandloomApp, str], object] | None = None
@@ -97,12 +99,17 @@ class Command:
     @property
     def in_palette(self) -> bool:
         """Whether the palette lists it."""
-        return self.scope is Scope.GLOBAL and self.id not in UNLISTED
+        return (self.scope is Scope.GLOBAL or bool(self.slash)) and self.id not in UNLISTED
+
+    @property
+    def words_found(self) -> str:
+        """The words by which it is found besides those that are shown."""
+        return " ".join((self.slash, *self.aliases, self.also))
 
     def translated(self) -> Command:
         """The command in the language of the screen."""
         title, help = _(self.title), _(self.help)
-        also = "" if title == self.title else f"{self.title} {self.help}"
+        also = self.also if title == self.title else f"{self.also} {self.title} {self.help}"
         words = _(self.words) if self.words else ""
         return replace(self, title=title, help=help, group=_(self.group), hint=_(self.hint), words=words, also=also)
 

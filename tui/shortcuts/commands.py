@@ -50,7 +50,8 @@ ROWS = (
     Command("app.keys", (), "Keyboard shortcuts", "Change the keys of commands: opens config.toml in your editor, then "
             "checks it.", Group.WORKSPACE, slash="keys", run=edit_keys),
     Command("app.help", ("f1",), "Help", "Show every key.", Group.WORKSPACE, leader="?", hint="help", slash="help",
-            run=show_help),
+            run=show_help,
+            also="shortcuts keybindings keys hotkeys"),
     Command("prompt.help", ("question_mark",), "Help", "Show every key.", Group.PROMPT, Scope.EMPTY_PROMPT,
             native=True),
     Command("replay.help", ("question_mark",), "Help", "Show every key.", Group.REPLAY, Scope.REPLAY, hint="keys",

@@ -169,4 +169,5 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def _words(command: Command) -> str:
-    return f"{command.title} {command.help} {command.group} {' '.join(all_keys(command))} {command.also}".casefold()
+    shown = f"{command.title} {command.help} {command.group} {' '.join(all_keys(command))}"
+    return f"{shown} {command.words_found}".casefold()

@@ -175,7 +175,8 @@ def _stamps(folder: Path | None) -> object:
 
 ROWS = (
     Command("app.theme", (), "Theme", "Choose a theme.", Group.WORKSPACE, leader="t", slash="theme",
-            run=lambda app: app.themes.choose()),
+            run=lambda app: app.themes.choose(),
+            also="light dark colors colours appearance"),
     Command("app.reload_themes", (), "Reload themes", "Read your own theme files again.", Group.WORKSPACE, leader="C",
             run=lambda app: app.themes.reload()),
 )  # fmt: skip

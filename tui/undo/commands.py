@@ -354,7 +354,8 @@ def _selected_event(app: Context) -> int | None:
 
 ROWS = (
     Command("conv.undo", (), "Undo", "Undo a message and everything after it: the chat, the files, or both.",
-            Group.CONVERSATIONS, leader="u", slash="undo", acts=True, run=undo),
+            Group.CONVERSATIONS, leader="u", slash="undo", acts=True, run=undo,
+            aliases=("rewind",), also="revert roll back checkpoint"),
     Command("conv.redo", (), "Redo", "Redo what was undone last.", Group.CONVERSATIONS, leader="R", slash="redo",
             acts=True, run=redo),
     Command("conv.fork", (), "Fork", "Continue from the selected event, or the end, in a new conversation.",

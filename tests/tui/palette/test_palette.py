@@ -32,6 +32,47 @@ async def test_palette_lists_every_command_with_its_keys() -> None:
         assert row.rstrip(" │").endswith("ctrl+n  ctrl+x n")
 
 
+OTHER_WORDS = {
+    "api key": "app.api_keys",
+    "login": "app.api_keys",
+    "logout": "app.secrets",
+    "compact": "memory.compact",
+    "summarize": "memory.compact",
+    "rewind": "conv.undo",
+    "revert": "conv.undo",
+    "yolo": "prompt.mode",
+    "auto approve": "prompt.mode",
+    "permissions": "app.permissions",
+    "light": "app.theme",
+    "dark": "app.theme",
+    "theme": "app.theme",
+    "split": "conv.split",
+    "diff": "conv.changes",
+    "screenshot": "pane.browser",
+    "plot": "pane.chat",
+    "full screen": "pane.chat",
+    "shortcut": "app.help",
+    "clear": "conv.new",
+    "resume": "conv.manager",
+    "history": "conv.manager",
+    "cost": "conv.statistics",
+    "usage": "conv.statistics",
+    "tokens": "conv.statistics",
+    "quit": "app.quit",
+    "exit": "app.quit",
+    "preferences": "app.settings",
+}
+"""Words of other programs, and the command that each finds."""
+
+
+@pytest.mark.parametrize(("words", "command"), OTHER_WORDS.items())
+async def test_words_of_other_programs_find_the_command(words: str, command: str) -> None:
+    async with running(size=(120, 60)) as it:
+        found = await open_palette(it)
+        await it.press(*words)
+        assert f"command:{command}" in [option.id for option in found.options][:10]
+
+
 async def test_recent_commands_come_first(it: Running) -> None:
     await open_palette(it)
     await it.press(*"jump", "enter", "escape")

@@ -140,10 +140,11 @@ def test_slash_command_is_parsed(text: str, expected: slash_commands.Line | None
 
 
 def test_slash_names_are_unique_and_can_be_typed() -> None:
-    names = [command.slash for command in COMMANDS if command.slash]
+    names = [name for command in COMMANDS for name in (command.slash, *command.aliases) if name]
     assert len(names) == len(set(names)) == len(slash_commands.BUILT_IN)
     assert all(name.isascii() and name.islower() and name.isalpha() for name in names)
     assert {"help", "model", "theme", "new", "sessions", "quit"} <= set(names)
+    assert {"compact", "clear", "resume", "cost", "login", "diff", "exit", "rewind"} <= set(names), "as elsewhere"
 
 
 def write(home: Path, name: str, text: str) -> None:
@@ -158,10 +159,11 @@ def test_own_commands_are_files_with_or_without_front_matter(tmp_path: Path) -> 
     found, problems = slash_commands.load(tmp_path)
     assert problems == []
     assert found == {
+        "init": slash_commands.SHIPPED["init"],
         "review": slash_commands.UserCommand("review", "Review $1.", "Look at it", "FILE"),
         "ship": slash_commands.UserCommand("ship", "Ship it."),
     }
-    assert slash_commands.load(tmp_path / "nowhere") == ({}, [])
+    assert slash_commands.load(tmp_path / "nowhere") == (slash_commands.SHIPPED, [])
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_wrong_command_file_is_reported_and_the_others_are_loaded(
     write(tmp_path, name, text)
     write(tmp_path, "good.md", "Good.")
     found, problems = slash_commands.load(tmp_path)
-    assert list(found) == ["good"]
+    assert list(found) == [*slash_commands.SHIPPED, "good"]
     assert name in problems[0]
     assert why in problems[0]
 
