@@ -13,7 +13,7 @@ from tests.program import HANDLOOM, Handloom
 from tui.dialogs.choice_dialog import HELD_GUARDS
 
 GUARD_MS = "HANDLOOM__SCREEN__QUESTION_GUARD_MS"
-WAIT_S = 120.0
+WAIT_S = 90.0
 """Until something has to be on the screen: generous, because other tests may have the cores."""
 READ_S = 3.0
 """Until a question that takes keys has moved its highlight."""

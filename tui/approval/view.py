@@ -149,6 +149,7 @@ class QuestionView(Vertical):
         self._show_asked()
         self._show_rows()
         self.say(self._message)
+        self.call_after_refresh(self._fit_why)  # the size may have come before this, and no other follows
         self.call_after_refresh(self.restart_guard)
 
     def restart_guard(self) -> None:
@@ -224,8 +225,9 @@ class QuestionView(Vertical):
             self._keep_in_sight()
 
     def _fit_why(self) -> None:
-        lines = Content(self.asked.why).get_height({}, max(1, self.content_size.width))
-        self.set_class(lines > WHY_LINES, "-reads-on")
+        """Move long reasons into the body. Before the first layout there is no width, and nothing is known."""
+        if width := self.content_size.width:
+            self.set_class(Content(self.asked.why).get_height({}, width) > WHY_LINES, "-reads-on")
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)
