@@ -192,11 +192,17 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.window.close()
         self.last_words = self.window.last_words()
         self.themes.unwatch()
+        from core.errors import HandloomError
+
+        unused = [tab.id for tab in self.tabs.conversations if tab.is_unused]
         for tab in self.tabs.all:
             for group in tab.work_groups:
                 self.cancel(group)
             await tab.aclose()
         if self.manager is not None:
+            for id in unused:
+                with suppress(HandloomError):  # then it stays in the list
+                    await self.manager.delete(id)
             await self.manager.aclose()
 
     def _fatal_error(self) -> None:

@@ -20,6 +20,10 @@ FORKED, RUN_AGAIN = TITLE_ENDINGS = (" (fork)", " · again")
 """Appended to the title of a fork, and of a conversation that was run again."""
 
 
+EVENTS_OF_START = 2
+"""The events with which every conversation begins: the instructions, and that the agent waits."""
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationInfo:
     """One conversation in a list."""
@@ -50,6 +54,12 @@ class ConversationInfo:
     """The conversation or file that it comes from."""
     origin_event: int | None = None
     """The last event that it shares with its origin."""
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was said or done in it, and it has no title."""
+        is_marked = self.title or self.origin or self.parent or self.first_line
+        return not is_marked and self.event_count <= EVENTS_OF_START
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.doubles import write_script
 from tests.journeys.terminal import Terminal
 from tests.openai_server import KEY
 from tests.program import Handloom
@@ -64,6 +65,23 @@ def test_from_nothing_to_an_answer_with_a_key(handloom: Handloom, terminal: Term
     terminal.wait_for("You said: hello")
     found = [path.name for path in home.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()]
     assert found in ([], ["secret-values.json"]), "in the keyring, or else in the private file"
+
+
+def test_conversation_without_a_message_leaves_nothing(handloom: Handloom, terminal: Terminal) -> None:
+    model = write_script(handloom.workspace.parent, [{"text": "It is done."}])
+    terminal.handloom("--model", model)
+    terminal.wait_for("Ask for something", "waiting for you")
+    terminal.press("C-q")
+    terminal.wait_for("Ask for something", gone=True)
+    assert handloom("list").out == ""
+    terminal.handloom("--model", model)
+    terminal.wait_for("Ask for something", "waiting for you")
+    terminal.type("hello")
+    terminal.press("Enter")
+    terminal.wait_for("▌ hello", "It is done.", "waiting for you")
+    terminal.press("C-q")
+    terminal.wait_for("Ask for something", gone=True)
+    assert "hello" in handloom("list").out
 
 
 def test_without_a_key_the_demo_is_two_keys_away(terminal: Terminal) -> None:

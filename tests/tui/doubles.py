@@ -645,6 +645,7 @@ class ManagerDouble:
     sessions: dict[str, SessionDouble] = field(default_factory=dict)
     isolation: str = "none"
     closed: list[str] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
     forked: list[tuple[str, int, bool]] = field(default_factory=list)
     viewed: list[str] = field(default_factory=list)
     """Conversations that are shown."""
@@ -695,7 +696,7 @@ class ManagerDouble:
         """A conversation that exists already."""
         number = len(self.sessions)
         at = NOW + timedelta(minutes=number)
-        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 0, repository=repository)
+        info = ConversationInfo(f"c{number}", title, workspace, model, at, at, 3, repository=repository)
         session = SessionDouble(info, self.isolation)
         self.sessions[info.id] = session
         return session
@@ -737,6 +738,10 @@ class ManagerDouble:
 
     async def close(self, conversation_id: str) -> None:
         self.closed.append(conversation_id)
+
+    async def delete(self, conversation_id: str, *, later: bool = False) -> None:
+        self.deleted.append(conversation_id)
+        del self.sessions[conversation_id]
 
     async def aclose(self) -> None:
         self.is_closed = True

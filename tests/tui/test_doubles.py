@@ -93,6 +93,7 @@ OF_TESTS: dict[type, set[str]] = {
             "catalogue",
             "chosen",
             "closed",
+            "deleted",
             "environ",
             "fails_with",
             "forked",

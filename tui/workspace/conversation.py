@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.controller.decide import RESTARTED
@@ -53,6 +54,12 @@ class ConversationTab(Tab):
     def title(self) -> str:
         """The title, else the first words of the task."""
         return short_title(self.session.info.title or self._first_message) or _("new conversation")
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether nothing was said or done in it, and the user gave it no title, so that it is not worth keeping."""
+        now = replace(self.session.info, first_line=self._first_message, event_count=self.log.latest_id + 1)
+        return now.is_unused
 
     @property
     def folder(self) -> str:

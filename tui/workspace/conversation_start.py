@@ -30,6 +30,7 @@ async def open_first(app: Context) -> None:
     wanted = app.options.resume or ""
     if not wanted and not app.options.needs_new_conversation:
         here = [c for c in await app.manager.list() if c.workspace == app.options.workspace and not c.parent]
+        here = [c for c in here if not c.is_unused]  # left by a program that was killed
         wanted = here[0].id if here else ""
         if not here and app.options.resume == "":
             app.flash(_("This folder has no conversation yet; this is a new one."))

@@ -145,6 +145,11 @@ class Tab(ABC):
         return None
 
     @property
+    def is_unused(self) -> bool:
+        """Whether it is a conversation in which nothing happened."""
+        return False
+
+    @property
     def is_delegate(self) -> bool:
         """Whether another open conversation started it, and ends it."""
         return self.level > 0

@@ -131,8 +131,11 @@ class Tabs:
         await self.drop(tab)
         manager = self._app.manager
         if manager is not None and not tab.is_replay and not tab.is_delegate:  # its parent ends a delegate
-            self._closed_ids.append(tab.id)
-            await manager.close(tab.id)
+            if tab.is_unused:
+                await manager.delete(tab.id)
+            else:
+                self._closed_ids.append(tab.id)
+                await manager.close(tab.id)
 
     async def drop(self, tab: Tab) -> None:
         """Remove a tab without closing its conversation."""

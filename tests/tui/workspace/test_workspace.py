@@ -219,6 +219,22 @@ async def test_leader_key_cuts_selected_text(it: Running) -> None:
 # -- conversations -----------------------------------------------------------------------------------------------------
 
 
+async def test_conversation_with_a_message_or_a_title_is_kept_when_its_tab_is_closed(it: Running) -> None:
+    used = it.session
+    await used.say("I look.")
+    await used.run("ls", "a")
+    await it.settle()
+    await it.press("ctrl+n")
+    named = it.session
+    named.info = replace(named.info, title="mine")
+    await it.press("ctrl+x", "w")
+    await it.settle()
+    await it.press("ctrl+x", "w")
+    await it.settle()
+    assert it.manager.closed == [named.info.id, used.info.id]
+    assert it.manager.deleted == []
+
+
 async def test_tabs_open_switch_and_close(it: Running) -> None:
     first = it.session
     await it.press(*"draft", "ctrl+n")
@@ -235,7 +251,7 @@ async def test_tabs_open_switch_and_close(it: Running) -> None:
     assert it.session is second
     await it.press("ctrl+pageup", "ctrl+x", "w")
     assert it.session is second
-    assert it.manager.closed == [first.info.id]
+    assert it.manager.deleted == [first.info.id], "nothing was said in it"
     assert it.manager.viewed == [second.info.id]
     assert first.stream.listeners == 0
     await it.press("ctrl+x", "w")
