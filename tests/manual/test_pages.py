@@ -36,7 +36,7 @@ from tests.manual.pages import (
 )
 from tui.cli.command_line import FORMATS, parser
 from tui.commands import BY_ID, COMMANDS, all_keys
-from tui.prompt.slash_commands import BUILT_IN
+from tui.prompt.slash_commands import BUILT_IN, SHIPPED
 
 BLOCKS = [block for page in pages() for block in blocks(page)]
 LANGUAGES = frozenset({"sh", "toml", "json", "markdown", "text"})
@@ -128,7 +128,7 @@ def test_named_slash_command_exists(page: Path) -> None:
     for code in inline_codes(page):
         name = re.fullmatch(r"(/[a-z]+)( [^/]*)?", code)
         if name and name[1] not in OTHER_SLASHES and page.name != "action-server.md":
-            assert name[1][1:] in BUILT_IN, f"there is no command {name[1]}"
+            assert name[1][1:] in {*BUILT_IN, *SHIPPED}, f"there is no command {name[1]}"
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
