@@ -20,6 +20,8 @@ FORKED, RUN_AGAIN = TITLE_ENDINGS = (" (fork)", " · again")
 """Appended to the title of a fork, and of a conversation that was run again."""
 
 
+LAST = "last"
+"""Means the conversation that was used last."""
 EVENTS_OF_START = 2
 """The events with which every conversation begins: the instructions, and that the agent waits."""
 
@@ -196,7 +198,14 @@ class ConversationListing:
         return [str(model) for (model,) in rows]
 
     async def resolve(self, text: str) -> str:
-        """The conversation id that a text means: the whole id or a unique beginning. Raises UsageError."""
+        """The conversation id that a text means: the whole id, a unique beginning, or LAST. Raises UsageError."""
+        if text == LAST:
+            newest = await self._fetch(
+                "SELECT id FROM conversations WHERE parent = '' ORDER BY updated_at DESC LIMIT ?", (1,)
+            )
+            if not newest:
+                raise UsageError("There is no conversation yet.")
+            return str(newest[0][0])
         rows = await self._fetch(
             "SELECT id FROM conversations WHERE ?1 <> '' AND id >= ?1 AND substr(id, 1, length(?1)) = ?1"
             " ORDER BY id LIMIT ?2",

@@ -64,16 +64,25 @@ class TestRun:
         handloom, done = worked
         assert json.dumps(handloom.export(done.conversation)) == json.dumps(done.events)
 
-    def test_text_output_can_be_followed(self, handloom: Handloom, tmp_path: Path) -> None:
-        done = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
-        assert done.status == 0
-        assert [line for line in done.out.splitlines() if line in ("I look.", "second", "All is done.")] == [
-            "I look.",
-            "second",
-            "All is done.",
-        ]
-        assert "> Running command: echo second" in done.out
-        assert "\x1b" not in done.out
+    def test_standard_output_has_the_final_answer_alone(self, handloom: Handloom, tmp_path: Path) -> None:
+        model = write_script(tmp_path, WORK)
+        done = handloom("run", "look around", "--model", model)
+        assert (done.status, done.out) == (0, "All is done.\n")
+        assert "I look." in done.err
+        assert "> Running command: echo second" in done.err
+        assert "\nsecond\n" not in done.err
+        assert "\x1b" not in done.out + done.err
+        assert "\nsecond\n" in handloom("run", "look around", "--model", model, "--verbose").err
+        quiet = handloom("run", "look around", "--model", model, "--quiet")
+        assert quiet.out == "All is done.\n"
+        assert "> Running command" not in quiet.err
+
+    def test_last_conversation_is_continued(self, handloom: Handloom, tmp_path: Path) -> None:
+        assert "no conversation yet" in handloom("run", "x", "--last", "--model", "demo").err
+        first = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
+        again = handloom("run", "go on", "--last", "--model", write_script(tmp_path, [{"text": "More."}, FINISH]))
+        assert again.conversation == first.conversation, again.err
+        assert handloom("show", "last", "--json").status == 0
 
     def test_task_can_come_from_standard_input(self, handloom: Handloom, tmp_path: Path) -> None:
         done = handloom("run", "-", "--model", write_script(tmp_path, [FINISH]), "--json", stdin="from\na pipe\n")
@@ -90,12 +99,11 @@ class TestRun:
         assert again.events[0]["id"] == len(done.events)
         assert handloom.export(done.conversation) == done.events + again.events
 
-    @pytest.mark.parametrize("command", [("--json",), ()], ids=["json", "text"])
     def test_closed_output_pipe_ends_the_run_and_keeps_the_conversation(
-        self, command: tuple[str, ...], handloom: Handloom, tmp_path: Path
+        self, handloom: Handloom, tmp_path: Path
     ) -> None:
         model = write_script(tmp_path, [{"text": "I count.", "tool_calls": [bash(f"echo {n}")]} for n in range(30)])
-        process = handloom.start("run", "count", "--model", model, *command)
+        process = handloom.start("run", "count", "--model", model, "--json")
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline()
@@ -107,6 +115,15 @@ class TestRun:
         events = handloom.export(Ended(1, "", err).conversation)
         assert states(events)[-1] == "stopped"
         assert not [event for event in events if event.get("extras", {}).get("error_id") == "SUBSCRIBER$FAILED"]
+
+    @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+    def test_unwritable_answer_is_reported_and_kept(self, handloom: Handloom, tmp_path: Path) -> None:
+        with open("/dev/full", "wb") as full:
+            process = handloom.start("run", "look", "--model", write_script(tmp_path, WORK), stdout=full)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == 1
+        assert b"The answer cannot be written: No space left on device. It is kept: handloom export " in err
+        assert b"Traceback" not in err
 
     @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
     def test_unwritable_output_is_reported_and_stops_the_run(self, handloom: Handloom, tmp_path: Path) -> None:

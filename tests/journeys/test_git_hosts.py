@@ -73,10 +73,10 @@ def worked(handloom: Handloom, folder: Path, url: str, *more: str) -> str:
     script = write_script(
         folder, [{"tool_calls": [bash(f"{LOOK}; {WORK}; env; git log -1 --format='%an %ae'")]}, FINISH]
     )
-    done = handloom("run", "go", "--model", script, "--repo", url, *more)
+    done = handloom("run", "go", "--model", script, "--repo", url, "--verbose", *more)
     assert done.status == 0, done.err
-    assert "pushed 0" in done.out, done.out
-    assert "Ada ada@example.org" in done.out
+    assert "pushed 0" in done.err, done.err
+    assert "Ada ada@example.org" in done.err
     return done.out + done.err
 
 

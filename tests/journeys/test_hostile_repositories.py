@@ -36,10 +36,10 @@ def test_work_in_a_hostile_repository_runs_nothing_on_the_host(traps: Traps, tmp
     own(traps.workspace)
     handloom = Handloom(tmp_path)
     script = write_script(tmp_path, [{"tool_calls": [bash(LOOK)]}, {"tool_calls": [bash(COMMIT)]}, FINISH])
-    done = handloom("run", "go", "--model", script)
+    done = handloom("run", "go", "--model", script, "--verbose")
     assert done.status == 0, done.err
     assert "No sandbox" not in done.err
-    assert "first" in done.out, "the commands were run, inside"
+    assert "first" in done.err, "the commands were run, inside"
     assert traps.sprung() == []
 
 
@@ -48,9 +48,10 @@ def test_opening_a_hostile_repository_without_isolation_runs_nothing(traps: Trap
     """Commands of the agent may run it; what Handloom does itself runs nothing of the repository."""
     KINDS[kind](traps)
     handloom = Handloom(tmp_path, HANDLOOM__SANDBOX__ISOLATION="none")
-    done = handloom("run", "go", "--model", write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH]))
+    script = write_script(tmp_path, [{"tool_calls": [bash("echo begun")]}, FINISH])
+    done = handloom("run", "go", "--model", script, "--verbose")
     assert done.status == 0, done.err
-    assert "begun" in done.out
+    assert "begun" in done.err
     assert traps.sprung() == []
 
 

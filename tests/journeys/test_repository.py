@@ -15,10 +15,10 @@ def test_task_runs_in_a_clone_of_the_repository(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "--quiet", "--bare", str(tmp_path / "repo.git")], check=True)
     handloom = Handloom(tmp_path)
     script = write_script(tmp_path, [{"tool_calls": [bash("pwd; git branch --show-current")]}, FINISH])
-    done = handloom("run", "go", "--model", script, "--repo", f"{tmp_path}/repo.git#work")
+    done = handloom("run", "go", "--model", script, "--repo", f"{tmp_path}/repo.git#work", "--verbose")
     assert done.status == 0, done.err
-    assert f"{handloom.workspace}/repo\nwork\n" in done.out
-    assert "git clone" not in done.out, "the environment's own commands are hidden"
+    assert f"{handloom.workspace}/repo\nwork\n" in done.err
+    assert "> Running command: git clone" not in done.err, "the environment's own commands are hidden"
     assert f"Cloning {tmp_path}/repo.git#work: done in " in done.err
     (info,) = handloom.conversations()
     again = handloom("run", "go", "--resume", info["conversation_id"], "--repo", "/x")

@@ -18,6 +18,9 @@ MAX_INSTRUCTIONS_CHARS = 16_000
 """As in `core.settings.config`; a test compares them."""
 LONG_INSTRUCTIONS = "--instructions can have at most 16,000 letters. Put the rest into AGENTS.md in the folder."
 
+LAST = "last"
+"""As an ID: the conversation that was used last. As in `core.store.conversations`; a test compares them."""
+
 Commands = Any
 """The result of argparse's `add_subparsers`, which has no public type."""
 
@@ -40,34 +43,7 @@ def parser() -> argparse.ArgumentParser:
         "demo", help="try the workspace with a scripted model in a temporary folder; needs no API key and no network"
     )
 
-    run = commands.add_parser("run", help="run one task without the full-screen workspace")
-    run.add_argument("task", metavar="TASK", help="the task; - reads it from standard input")
-    _common(run)
-    run.add_argument("--json", action="store_true", help="print each stored event as one line of JSON")
-    run.add_argument("--resume", metavar="ID", help="continue this conversation")
-    _trust_option(run)
-    run.add_argument("--title", default="", help="title of the conversation")
-    run.add_argument("--max-iterations", type=int, metavar="N", help="stop after this many model calls")
-    run.add_argument(
-        "--max-budget", type=float, metavar="USD", help="stop when the cost reaches this amount in US dollars"
-    )
-    run.add_argument(
-        "--approve-plan", action="store_true", help="carry out the plan of the Planner agent without asking"
-    )
-    run.add_argument(
-        "--record", metavar="FILE", help="record the model's responses for replay with --model cassette:FILE"
-    )
-    run.add_argument(
-        "--confirm",
-        choices=["never", "risky", "always", "auto-edit", "plan"],
-        default="never",
-        help=(
-            "which actions need confirmation (never: only actions that untrusted content "
-            "may have caused). Without a terminal they are denied"
-        ),
-    )
-    run.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
-
+    _run(commands)
     acp = commands.add_parser(
         "acp", help="serve an editor over the Agent Client Protocol; the editor starts this command"
     )
@@ -336,6 +312,43 @@ def _instructions(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--instructions", metavar="TEXT", help="instructions for each new conversation, from its first message on"
     )
+
+
+def _run(commands: Commands) -> None:
+    run = commands.add_parser("run", help="run one task without the full-screen workspace")
+    run.add_argument("task", metavar="TASK", help="the task; - reads it from standard input")
+    _common(run)
+    form = run.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="print each stored event as one line of JSON")
+    form.add_argument("--quiet", action="store_true", help="print the final answer and errors only")
+    form.add_argument("--verbose", action="store_true", help="also print the output of commands, on standard error")
+    earlier = run.add_mutually_exclusive_group()
+    earlier.add_argument("--resume", metavar="ID", help="continue this conversation")
+    earlier.add_argument(
+        "--last", action="store_const", const=LAST, dest="resume", help="continue the conversation used last"
+    )
+    _trust_option(run)
+    run.add_argument("--title", default="", help="title of the conversation")
+    run.add_argument("--max-iterations", type=int, metavar="N", help="stop after this many model calls")
+    run.add_argument(
+        "--max-budget", type=float, metavar="USD", help="stop when the cost reaches this amount in US dollars"
+    )
+    run.add_argument(
+        "--approve-plan", action="store_true", help="carry out the plan of the Planner agent without asking"
+    )
+    run.add_argument(
+        "--record", metavar="FILE", help="record the model's responses for replay with --model cassette:FILE"
+    )
+    run.add_argument(
+        "--confirm",
+        choices=["never", "risky", "always", "auto-edit", "plan"],
+        default="never",
+        help=(
+            "which actions need confirmation (never: only actions that untrusted content "
+            "may have caused). Without a terminal they are denied"
+        ),
+    )
+    run.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
 
 
 def _trust_option(command: argparse.ArgumentParser) -> None:

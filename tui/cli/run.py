@@ -1,6 +1,6 @@
-"""`handloom run`: runs a task without the full screen. Standard output has the result, and nothing else.
+"""`handloom run`: runs a task without the full screen. Standard output has the final answer, and nothing else.
 
-Notices and the log go to standard error. All foreign text is sanitised; JSON escapes it anyway.
+Progress, notices and the log go to standard error. All foreign text is sanitised; JSON escapes it anyway.
 """
 
 from __future__ import annotations
@@ -135,13 +135,15 @@ async def run(options: argparse.Namespace) -> int:
                 repository=options.repo or "",
             )
         session.approval.set_mode(settings.agent.confirm)  # the option is for this task only
-        notice(f"conversation {session.info.id}")
+        if not options.quiet:
+            notice(f"conversation {session.info.id}")
         if session.runtime.isolation == "none":
             why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
             notice(f"No sandbox: commands run directly on this machine with your permissions{why}.")
-        printer = _Printer(session, _print_json if options.json else _print_text)
+        output = _TextOutput(is_quiet=options.quiet, is_verbose=options.verbose)
+        printer = _Printer(session, _print_json if options.json else output.print)
         try:
-            return await run_task(
+            status = await run_task(
                 session,
                 task,
                 on_event=printer.take,
@@ -150,9 +152,18 @@ async def run(options: argparse.Namespace) -> int:
                 interrupted=interrupted,
                 approves=options.approve_plan,
             )
+            output.end()
         except HandloomError as error:  # the work has begun
             notice(f"handloom: {error}")
             return ExitStatus.ERROR
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
+            kept = f"It is kept: handloom export {session.info.id}"
+            notice(f"handloom: The answer cannot be written: {error.strerror}. {kept}")
+            return ExitStatus.ERROR
+        return status
 
 
 class _Printer:
@@ -176,21 +187,47 @@ def _print_json(envelope: Envelope) -> None:
     say(to_json(envelope_to_dict(envelope)))
 
 
-def _print_text(envelope: Envelope) -> None:
-    match envelope.event:
-        case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
-            return
-        case MessageAction(content=text) if envelope.source is EventSource.AGENT:
-            say(sanitize(text))
-        case AgentFinishAction(final_thought=text):
-            say(sanitize(text))
-        case Action() as action if action.runnable:
-            if action.thought_text:
-                say(sanitize(action.thought_text))
-            say(sanitize(f"> {action.message}"))
-        case CmdOutputObservation(content=text, metadata=metadata):
-            say(sanitize(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}"))
-        case ErrorObservation(content=text) | SecretMaskedObservation(content=text):
+class _TextOutput:
+    """Prints the final answer on standard output, and how it came about on standard error."""
+
+    def __init__(self, *, is_quiet: bool = False, is_verbose: bool = False) -> None:
+        """A quiet output has errors only, a verbose one also what commands print."""
+        self._is_quiet, self._is_verbose = is_quiet, is_verbose
+        self._answer = ""
+        """The last text of the agent, which is the final answer unless something follows."""
+
+    def print(self, envelope: Envelope) -> None:
+        """Print an event. Raises OSError if standard error cannot be written."""
+        match envelope.event:
+            case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
+                return
+            case MessageAction(content=text) if envelope.source is EventSource.AGENT:
+                self._hold(text)
+            case AgentFinishAction(final_thought=text) if text:
+                self._hold(text)
+            case Action() as action if action.runnable:
+                self._hold("")
+                self._progress(action.thought_text)
+                self._progress(f"> {action.message}")
+            case CmdOutputObservation(content=text, metadata=metadata) if self._is_verbose:
+                self._progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
+            case ErrorObservation(content=text) | SecretMaskedObservation(content=text):
+                notice(text)
+
+    def end(self) -> None:
+        """Print the final answer. Raises OSError if standard output is closed or full."""
+        if self._answer:
+            say(sanitize(self._answer))
+            self._answer = ""
+
+    def _hold(self, text: str) -> None:
+        """Take a text as the answer; the one before was not the last."""
+        if self._answer != text:
+            self._progress(self._answer)
+        self._answer = text
+
+    def _progress(self, text: str) -> None:
+        if text and not self._is_quiet:
             notice(text)
 
 
