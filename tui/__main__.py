@@ -20,7 +20,7 @@ from tui.cli.command_line import (
     KEEPS_INSTRUCTIONS,
     LONG_INSTRUCTIONS,
     MAX_INSTRUCTIONS_CHARS,
-    parser,
+    parse,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. The terminal is restored."""
     sys.excepthook = failure_report.report_exception
-    options = parser().parse_args(arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     if options.version:
         from importlib.metadata import version
 
@@ -154,6 +154,9 @@ def _workspace(options: argparse.Namespace) -> int:
         sys.stderr.write(f"handloom: {wrong}\n")
         return 2
     by_lines = options.screen_reader or start.screen.screen_reader
+    if by_lines and start.task:
+        sys.stderr.write("handloom: Type the task after the start; --screen-reader takes none.\n")
+        return 2
     if not by_lines and (wrong := _wrong_terminal()):
         sys.stderr.write(f"handloom: {wrong}\n")
         return 2

@@ -14,6 +14,7 @@ import pytest
 
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Ended, Handloom, events_in_archive
+from tui.cli.command_line import parse
 
 WORK = [
     {"text": "I look.", "tool_calls": [bash("echo first; seq 1 50"), bash("echo second")]},
@@ -316,3 +317,29 @@ class TestListAndExport:
 
     def test_version_is_printed(self, handloom: Handloom) -> None:
         assert re.fullmatch(r"handloom \d+\.\d+\.\d+\n", handloom("--version").out)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "task", "rest"),
+    [
+        (["fix the parser"], "fix the parser", {"command": None, "resume": None}),
+        (["--model", "a name", "fix it\nnow"], "fix it\nnow", {"model": "a name"}),
+        (["fix the parser", "--model", "demo"], "fix the parser", {"model": "demo"}),
+        (["--resume", "fix the parser"], "fix the parser", {"resume": ""}),
+        (["--resume", "abc", "fix the parser"], "fix the parser", {"resume": "abc"}),
+        (["run", "fix the parser"], "fix the parser", {"command": "run"}),
+        (["--resume", "abc"], "", {"resume": "abc"}),
+        (["rename", "abc", "a new title"], "", {"command": "rename"}),
+    ],
+)
+def test_sentence_is_a_task_for_the_workspace(arguments: list[str], task: str, rest: dict[str, object]) -> None:
+    parsed = vars(parse(arguments))
+    assert parsed.get("task", "") == task
+    assert {name: parsed[name] for name in rest} == rest
+
+
+@pytest.mark.parametrize("arguments", [["fixit"], ["fix it", "list"], ["fix it", "and that too"]])
+def test_what_is_neither_a_command_nor_a_sentence_is_refused(arguments: list[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    assert ended.value.code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +26,37 @@ Commands = Any
 """The result of argparse's `add_subparsers`, which has no public type."""
 
 
+WITH_VALUE = ("--model", "--runtime", "--agent", "--instructions", "--workspace", "--repo")
+"""The options of the workspace that take a value."""
+
+
+def parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse a command line, in which a sentence in the place of a command is a task for the workspace."""
+    rest, task = list(arguments), ""
+    for at, argument in enumerate(arguments):
+        is_value = at > 0 and arguments[at - 1] in WITH_VALUE
+        if is_value or argument.startswith("-"):
+            continue
+        if any(map(str.isspace, argument)):
+            task = rest.pop(at)
+        elif at > 0 and arguments[at - 1] == "--resume":
+            continue
+        break
+    options = parser().parse_args(rest)
+    if task and options.command is None:
+        options.task = task
+    elif task:
+        parser().error(f"A task comes after the command: handloom {options.command} {task!a}.")
+    return options
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of all commands. Wrong usage ends with exit status 2 and a line that says what is wrong."""
     top = argparse.ArgumentParser(
         prog="handloom",
         description="A full-screen, keyboard-driven terminal workspace in which people work with software agents.",
     )
+    top.epilog = "handloom 'TASK IN WORDS' opens the workspace and sends the task."
     top.add_argument("--version", action="store_true", help="print the version and exit")
     _common(top)
     _resume(top)

@@ -41,6 +41,8 @@ class StartOptions:
     """For new conversations; None leaves them to the settings."""
     resume: str | None = None
     """A conversation's ID; "" and None mean the last one of this workspace, and "" reports if there is none."""
+    task: str = ""
+    """A message that is sent as soon as a conversation is open; a new one, unless one is resumed."""
     repository: str = ""
     """Cloned into the workspace by a new conversation: `URL` or `URL#BRANCH`."""
     runtime: str | None = None
@@ -62,7 +64,7 @@ class StartOptions:
     @property
     def needs_new_conversation(self) -> bool:
         """Whether these options can only be followed by a new conversation."""
-        return bool(self.demo or self.repository or self.instructions)
+        return bool(self.demo or self.repository or self.instructions or self.task)
 
     @classmethod
     def from_arguments(cls, arguments: argparse.Namespace, replay: ReplayStart | None = None) -> Self:
@@ -75,6 +77,7 @@ class StartOptions:
             agent=arguments.agent,
             instructions=arguments.instructions,
             resume=arguments.resume,
+            task=getattr(arguments, "task", ""),
             repository=arguments.repo or "",
             runtime=arguments.runtime,
             demo=demo,

@@ -27,6 +27,8 @@ async def open_first(app: Context) -> None:
     from core.errors import HandloomError, StoreBusyError
 
     assert app.manager is not None
+    if app.options.task:
+        app.submission.early = (app.options.task, *app.submission.early)
     wanted = app.options.resume or ""
     if not wanted and not app.options.needs_new_conversation:
         here = [c for c in await app.manager.list() if c.workspace == app.options.workspace and not c.parent]

@@ -347,6 +347,15 @@ async def test_unknown_conversation_is_reported_and_a_new_one_started() -> None:
         assert it.session.info.id == "c0"
 
 
+async def test_task_of_the_command_line_is_sent_to_a_new_conversation() -> None:
+    manager = ManagerDouble()
+    mine = manager.add(workspace="/work")
+    async with running(manager=manager, task="fix the parser") as it:
+        await until(it.pilot, lambda: bool(it.session.wishes))
+        assert it.session is not mine
+        assert it.session.wishes == [("send", "fix the parser")]
+
+
 async def test_model_of_the_command_line_switches_the_conversation_of_the_folder() -> None:
     manager = ManagerDouble()
     mine = manager.add(workspace="/work", model="anthropic/claude-test")
