@@ -62,6 +62,7 @@ VERBS = {
     "import": "tui.export.cli:import_conversation",
     "image": "tui.cli.image:build",
     "export": "tui.export.cli:export",
+    "completion": "tui.cli.completion:completion",
 }
 """The function of each verb, imported when it is used. It takes the options and returns, or awaits, the exit status."""
 

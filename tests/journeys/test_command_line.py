@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +344,25 @@ def test_what_is_neither_a_command_nor_a_sentence_is_refused(arguments: list[str
     with pytest.raises(SystemExit) as ended:
         parse(arguments)
     assert ended.value.code == 2
+
+
+def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path)
+    script = tmp_path / "completion.bash"
+    script.write_text(handloom("completion", "bash").out)
+    complete = f"""
+        source {script}
+        function=$(complete -p handloom | sed 's/.*-F \\([^ ]*\\).*/\\1/')
+        COMP_WORDS=(handloom "$@"); COMP_CWORD=$#; $function handloom "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
+        echo "${{COMPREPLY[@]}}"
+    """
+    for words, found in {("exp",): "export", ("run", "--la"): "--last", ("completion", "f"): "fish"}.items():
+        done = subprocess.run(["bash", "-c", complete, "bash", *words], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == [found], done.stderr
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_other_shells_have_completions_of_every_command(shell: str, tmp_path: Path) -> None:
+    done = Handloom(tmp_path)("completion", shell)
+    assert done.status == 0, done.err
+    assert all(command in done.out for command in ("export", "completion", "--max-budget"))

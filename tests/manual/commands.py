@@ -21,7 +21,7 @@ from pathlib import Path
 from tests.doubles import FINISH, bash, write_script
 from tests.manual.pages import ROOT, Command
 from tests.program import Handloom
-from tui.cli.command_line import parser
+from tui.cli.command_line import parse
 
 ON_SCREEN = re.compile(r"(\w+=\S+ )*handloom( demo| --model \S+| --resume ID| replay ID)?")
 """The whole of a command that opens the workspace here and now; each is run in a terminal."""
@@ -31,6 +31,8 @@ ONLY_PARSED: Mapping[str, str] = {
     r"^handloom (serve|keys --test|--screen-reader)": "waits for a person; tests/serve and tests/journeys answer",
     r"^handloom secrets set (GITHUB_TOKEN( --git)?|SEARCH_API_KEY)$": "asks for a value; tests/secrets types one",
     r"^handloom secrets set ANTHROPIC_API_KEY --models$": "asks for a value; tests/secrets types one",
+    r"^handloom '": "opens the workspace with a task; tests/tui/workspace sends one",
+    r"^handloom completion": "writes into folders of the shells; tests/journeys/test_command_line.py uses it",
     r"^handloom agents --allow": "asks for a yes; tests/journeys/test_agents.py types it",
     r"^handloom doctor --(mend|index)$": "asks before it changes something; tests/journeys/test_mending.py answers",
     r"Planner|--approve-plan": "needs a model that plans; tests/journeys/test_agents.py has one",
@@ -111,7 +113,7 @@ def check(words: Words) -> None:
 
 def _check_handloom(arguments: Words) -> None:
     try:
-        parser().parse_args(arguments)
+        parse(arguments)
     except SystemExit as exit_:
         raise AssertionError(f"handloom does not take {shlex.join(arguments)}") from exit_
 

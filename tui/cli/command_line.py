@@ -114,6 +114,9 @@ def parser() -> argparse.ArgumentParser:
     )
     building.add_argument("--base", metavar="IMAGE", help="Debian-based image to build on")
     building.add_argument("--force", action="store_true", help="rebuild every step")
+
+    completion = commands.add_parser("completion", help="print the script with which a shell completes commands")
+    completion.add_argument("shell", choices=["bash", "zsh", "fish"], help="the shell")
     return top
 
 
