@@ -33,7 +33,7 @@ from core.events import (
     UserRejectObservation,
 )
 from tests.tui.chat.events import conversation, folded, ran, summaries
-from tui.chat.blocks import Block, Kind, Mark
+from tui.chat.blocks import FOLDED_LINE_CHARS, Block, Kind, Mark
 from tui.chat.text_pieces import PieceKind
 
 
@@ -102,6 +102,15 @@ def test_long_output_is_folded_to_last_lines() -> None:
     ).blocks
     assert lines_shown(ok) == ["$ a", "… 56 more lines", "line 56", "line 57", "line 58", "line 59"]
     assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
+
+
+def test_long_lines_are_cut_until_they_are_unfolded() -> None:
+    line = "abc " * 2500
+    (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", f"{line}\nend"), 0))).blocks
+    assert lines_shown(block) == ["$ a", f"{line[:FOLDED_LINE_CHARS]}… 9,680 more characters", "end"]
+    assert block.can_fold
+    block.folded = False
+    assert len(lines_shown(block)[1]) > 4000
 
 
 def test_toggle_unfolds_and_folds() -> None:
