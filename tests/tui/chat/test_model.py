@@ -21,6 +21,7 @@ from core.events import (
     FileReadAction,
     FileReadObservation,
     MessageAction,
+    ModeAction,
     NullObservation,
     Observation,
     RecallAction,
@@ -242,6 +243,11 @@ def test_internal_events_are_hidden() -> None:
         )
     )
     assert model.blocks == []
+
+
+def test_mode_has_the_words_of_the_footer() -> None:
+    (block,) = folded(conversation(ModeAction(mode="always"))).blocks
+    assert block.title == "Mode: ask before everything"
 
 
 def test_unknown_event_is_one_line() -> None:
