@@ -288,6 +288,7 @@ class Workspace(Screen[None]):
         # Textual 8.2 divides by the width of the text when it lays out a placeholder.
         self.prompt.placeholder = PLACEHOLDER if event.size.width > cell_len(PLACEHOLDER) else ""
         self.arrange_panes()
+        self.which_key.fit()
 
     def arrange_panes(self) -> None:
         """Show the panes that fit."""
