@@ -23,6 +23,8 @@ NEW = " + "
 PANE_NAMES = {"chat": _("chat"), "events": _("events"), "terminal": _("terminal"), "browser": _("browser")}
 MIN_TITLE_CELLS = 8
 """Titles are shortened to this before tabs are hidden."""
+LEAST_CELLS = 12
+"""With less room for the tabs, the names of the panes are left out; with more, the plus always has a place."""
 _MIDDLE_BUTTON = 2
 
 
@@ -108,9 +110,9 @@ class TabStrip(Widget):
             for pane in self._panes
         ]
         room = width - sum(cell_len(cell.text) for cell in right)
-        if room < 12:
+        if room < LEAST_CELLS:
             right, room = [], width
-        left = fit_tabs(self._items, self._current, room, self._first)
+        left = fit_tabs(self._items, self._current, room - (len(NEW) if room > LEAST_CELLS else 0), self._first)
         gap = room - sum(cell_len(cell.text) for cell in left)
         if gap >= len(NEW):
             left.append(_Cell(NEW, "$text-muted", "new"))
