@@ -211,7 +211,10 @@ class Hints(Widget):
     """The keys that work where the focus is; for a short time, a message."""
 
     DEFAULT_CSS = """
-    Hints { height: 1; padding: 0 1; background: $background; color: $text-muted; }
+    Hints {
+        height: 1; padding: 0 1; background: $background; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     """
 
     def __init__(self, *, id: str | None = None) -> None:
