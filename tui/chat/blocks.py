@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tui.chat import diffs
-from tui.chat.text_pieces import BLANK, MarkdownSplitter, Piece, PieceKind, literal, markdown
+from tui.chat.text_pieces import BLANK, MarkdownSplitter, Piece, PieceKind, literal, markdown, shorten
 from tui.i18n import counted
 
 THOUGHT_CHARS = 90
 """A thought up to this length is shown whole, a longer one as its first line until it is unfolded."""
+
+FOLDED_LINE_CHARS = 320
+"""How much of a line a folded tool block shows: four rows of a terminal with 80 columns."""
 
 PICTURE_ROWS_ESTIMATE = 12
 
@@ -105,7 +108,7 @@ class Block:
             return bool(self.undone)
         if self.kind is Kind.TOOL:
             hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
-            return hides or "\n" in self.title or len(self.title) > THOUGHT_CHARS
+            return hides or self._has_long_line() or "\n" in self.title or len(self.title) > THOUGHT_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
     @property
@@ -159,6 +162,8 @@ class Block:
         hidden = len(lines) - self.shown
         if self.folded and hidden > 0:
             lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: self.shown]
+        if self.folded and not is_diff:
+            lines = [shorten(line, FOLDED_LINE_CHARS) for line in lines]
         body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
         if not self.folded or hidden <= 0:
             return [head, *body]
@@ -172,6 +177,9 @@ class Block:
         if lines == [""]:
             return []
         return literal(lines, self.body, self.kind, self.language)
+
+    def _has_long_line(self) -> bool:
+        return self.body is not PieceKind.DIFF and any(len(line) > FOLDED_LINE_CHARS for line in self.text.split("\n"))
 
     def _line_count(self) -> int:
         return self.text.count("\n") + 1 if self.text else 0

@@ -104,7 +104,7 @@ class Canvas(ScrollView, can_focus=True):
         """The number of blocks that were added since the reader left the end."""
         if self.place is None or self.place.top is None or not self.place.column.model.blocks:
             return 0
-        return self.place.column.model.blocks[-1].serial - self.place.last_seen
+        return max(0, self.place.column.model.blocks[-1].serial - self.place.last_seen)
 
     @property
     def cursor(self) -> Block | None:
@@ -193,8 +193,9 @@ class Canvas(ScrollView, can_focus=True):
             return
         column = place.column
         top = column.settle(place.top, height)
-        if place.top is None and column.model.blocks:
-            place.last_seen = column.model.blocks[-1].serial
+        if column.model.blocks:
+            newest = column.model.blocks[-1].serial  # lower than what was seen, after an undo
+            place.last_seen = newest if place.top is None else min(place.last_seen, newest)
         total = column.heights.total
         self._moving = True
         try:

@@ -72,6 +72,7 @@ from tui.chat.reverted_turns import RevertedTurns
 from tui.chat.text_pieces import MarkdownSplitter, PieceKind
 from tui.i18n import _, counted, in_words
 from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.mode_words import mode_words
 from tui.workspace.pane import PaneModel
 
 if TYPE_CHECKING:
@@ -286,8 +287,10 @@ class ChatModel(PaneModel):
                 self._settle(self._add(Block(Kind.TOOL, _("You approved the plan"))), plan_of(event, Mark.OK))
             case PlanAction():
                 self._detail(_("You asked for another plan. The agent changes nothing until you approve it."))
-            case PermissionAction() | ModeAction():
+            case PermissionAction():
                 self._detail(event.message)
+            case ModeAction():
+                self._detail(_("Mode: {mode}").format(mode=mode_words(event.mode)))
             case UnknownAction():
                 self._detail(_("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message}")
             case _ if event.runnable or isinstance(event, AgentDelegateAction):

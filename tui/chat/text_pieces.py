@@ -273,9 +273,9 @@ def literal(lines: list[str], kind: PieceKind, tone: str = "", language: str = "
     return found
 
 
-def shorten(line: str) -> str:
-    """Cut a line to LINE_LIMIT, and say how much is left out."""
-    left_out = len(line) - LINE_LIMIT
+def shorten(line: str, limit: int = LINE_LIMIT) -> str:
+    """Cut a line to `limit` characters, and say how much is left out."""
+    left_out = len(line) - limit
     if left_out <= 0:
         return line
-    return f"{line[:LINE_LIMIT]}… {_('{n} more characters').format(n=f'{left_out:,}')}"
+    return f"{line[:limit]}… {_('{n} more characters').format(n=f'{left_out:,}')}"

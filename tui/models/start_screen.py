@@ -74,13 +74,18 @@ class Entry(NamedTuple):
     choose: Callable[[], object]
 
 
-class Offer(Static):
-    """One line to choose, as it is drawn."""
+class Offer(Vertical):
+    """One line to choose and a note below it, as they are drawn."""
 
     def __init__(self, number: int, entry: Entry) -> None:
-        parts = ((f" {number} ", "bold $text-accent"), (f" {sanitize_line(entry.label, 64)}", "bold"))
-        super().__init__(Content.assemble(*parts, (f"\n    {entry.note}", "$text-muted")), classes="offer")
+        super().__init__(classes="offer")
         self.number = number
+        self._label, self._note = sanitize_line(entry.label, 64), entry.note
+
+    def compose(self) -> ComposeResult:
+        parts = ((f" {self.number} ", "bold $text-accent"), (f" {self._label}", "bold"))
+        yield Static(Content.assemble(*parts))
+        yield Static(Content.styled(self._note, "$text-muted"), classes="-note")
 
 
 class EndpointField(Field):
@@ -106,6 +111,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             background: $surface; border: round $panel;
         }
         .offer { height: auto; margin-top: 1; }
+        .offer .-note { padding-left: 4; }
         .offer.-at { background: $primary-muted; }
         .offer:hover { background: $panel; }
         .endpoint { display: none; height: auto; margin-top: 1; }
@@ -230,8 +236,10 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
 
     def on_click(self, event: events.Click) -> None:
         """A click chooses."""
-        if isinstance(event.widget, Offer):
-            self._choose(event.widget.number)
+        above = event.widget.ancestors_with_self if event.widget is not None else ()
+        for offer in above:
+            if isinstance(offer, Offer):
+                self._choose(offer.number)
 
     def action_back(self) -> None:
         """Go back from the fields to the list, and from there to the workspace."""

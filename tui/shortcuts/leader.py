@@ -57,6 +57,11 @@ class WhichKey(Static):
         self._page += 1
         self._show()
 
+    def fit(self) -> None:
+        """Lay the keys out again, in a window of another size."""
+        if self.display:
+            self._show()
+
     def _show(self) -> None:
         size = self.screen.size
         commands = [command for command in COMMANDS if command.leader]

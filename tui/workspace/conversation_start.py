@@ -23,7 +23,10 @@ DEMO_TASK = _("Show me what you can do.")
 
 
 async def open_first(app: Context) -> None:
-    """Open the last conversation of the workspace folder, or a new one: always with a repository or instructions."""
+    """Open the last conversation of the workspace folder, or a new one: always with a repository or instructions.
+
+    A conversation without a message is opened only if the folder has no other.
+    """
     from core.errors import HandloomError, StoreBusyError
 
     assert app.manager is not None
@@ -33,7 +36,8 @@ async def open_first(app: Context) -> None:
     if not wanted and not app.options.needs_new_conversation:
         here = [c for c in await app.manager.list() if c.workspace == app.options.workspace and not c.parent]
         here = [c for c in here if not c.is_unused]  # left by a program that was killed
-        wanted = here[0].id if here else ""
+        said = [c for c in here if c.first_line or c.title]
+        wanted = next((c.id for c in (*said, *here)), "")
         if not here and app.options.resume == "":
             app.flash(_("This folder has no conversation yet; this is a new one."))
     if wanted:

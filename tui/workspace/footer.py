@@ -19,16 +19,10 @@ from textual.widgets import Static
 from tui.i18n import _
 from tui.shortcuts.command import key_of
 from tui.workspace.conversation_status import Mark
+from tui.workspace.mode_words import SHORT_MODE_WORDS, mode_words
 
 MODES = ("always", "auto-edit", "plan")
 """The approval modes, in the order in which shift+tab goes through them."""
-MODE_WORDS = {
-    "always": _("ask before everything"),
-    "risky": _("ask before risky actions"),
-    "auto-edit": _("auto-approve edits"),
-    "plan": _("plan only"),
-    "never": _("full auto"),
-}
 UNKNOWN = "—"
 _BETWEEN = " · "
 _GAP = len(_BETWEEN)
@@ -157,7 +151,8 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
             left.append(Piece(_("step {share}").format(share=steps), "$text-muted", 9, short=steps))
     right = []
     if facts.confirm_mode:
-        right.append(Piece(MODE_WORDS.get(facts.confirm_mode, facts.confirm_mode), "$text-secondary", 2))
+        short = SHORT_MODE_WORDS.get(facts.confirm_mode, "")
+        right.append(Piece(mode_words(facts.confirm_mode), "$text-secondary", 2, short=short))
     if not facts.isolated:
         right.append(Piece(_("NO SANDBOX"), "bold $text-error", 1))
     while _width(left) + _width(right) > width:
@@ -171,7 +166,7 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
                 half[half.index(last) : half.index(last) + 1] = replacement
     if right and _width(left) + _width(right) > width:
         left = [Piece(facts.mark.glyph, f"bold {facts.mark.colour}", 0)]
-    room = width - _width(left) - _width(right) - 2 * _GAP
+    room = width - _width(left) - _width(right)
     path = elide_path(facts.workspace, min(room, 40))
     if path:
         right.insert(0, Piece(path, "$text-muted", 10))
@@ -217,7 +212,10 @@ class Hints(Widget):
     """The keys that work where the focus is; for a short time, a message."""
 
     DEFAULT_CSS = """
-    Hints { height: 1; padding: 0 1; background: $background; color: $text-muted; }
+    Hints {
+        height: 1; padding: 0 1; background: $background; color: $text-muted;
+        text-wrap: nowrap; text-overflow: ellipsis;
+    }
     """
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -287,6 +287,7 @@ class Workspace(Screen[None]):
             self.set_class(event.size.height < rows, name)
         self._show_placeholder()
         self.arrange_panes()
+        self.which_key.fit()
 
     def _show_placeholder(self) -> None:
         """Invite to ask for something, unless a question waits, which says itself what a text means."""

@@ -1,6 +1,7 @@
 """The tab bar: each conversation with its state, and the names of the panes if only one fits.
 
-If not all tabs fit, it shows those around the current one, and at each end the most urgent state of the hidden ones.
+If not all tabs fit, their titles are shortened, that of the current one last. If that is not enough, the bar shows the
+tabs around the current one, and at each end the most urgent state of the hidden ones.
 The wheel and a click on an end scroll it until the current tab changes.
 """
 
@@ -20,6 +21,10 @@ from tui.workspace.conversation_status import Mark
 
 NEW = " + "
 PANE_NAMES = {"chat": _("chat"), "events": _("events"), "terminal": _("terminal"), "browser": _("browser")}
+MIN_TITLE_CELLS = 8
+"""Titles are shortened to this before tabs are hidden."""
+LEAST_CELLS = 12
+"""With less room for the tabs, the names of the panes are left out; with more, the plus always has a place."""
 _MIDDLE_BUTTON = 2
 
 
@@ -105,9 +110,9 @@ class TabStrip(Widget):
             for pane in self._panes
         ]
         room = width - sum(cell_len(cell.text) for cell in right)
-        if room < 12:
+        if room < LEAST_CELLS:
             right, room = [], width
-        left = fit_tabs(self._items, self._current, room, self._first)
+        left = fit_tabs(self._items, self._current, room - (len(NEW) if room > LEAST_CELLS else 0), self._first)
         gap = room - sum(cell_len(cell.text) for cell in left)
         if gap >= len(NEW):
             left.append(_Cell(NEW, "$text-muted", "new"))
@@ -168,6 +173,9 @@ def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | No
     sizes = [cell_len(cell.text) for cell in cells]
     if sum(sizes) <= width:
         return cells
+    if (limits := _title_limits(items, current, width - sum(sizes))) is not None:
+        shortened = [item._replace(title=_cut(item.title, limit)) for item, limit in zip(items, limits, strict=True)]
+        return [_tab(index, item, index == current) for index, item in enumerate(shortened)]
     start = first if first is not None else _start(sizes, max(current, 0), width)
     room = width - (2 if start else 0)
     end = start
@@ -180,6 +188,25 @@ def fit_tabs(items: Sequence[TabItem], current: int, width: int, first: int | No
     before = [_end("‹", items[:start], max(0, start - 1))] if start else []
     after = [_end("›", items[end:], start + 1)] if end < len(items) else []
     return [*before, *shown, *after]
+
+
+def _title_limits(items: Sequence[TabItem], current: int, spare: int) -> list[int] | None:
+    """The most cells of each title with which all tabs fit, the current one whole if possible; None if they do not.
+
+    `spare` is what the whole tabs leave of the bar's width; it is negative.
+    """
+    titles = [cell_len(item.title) for item in items]
+    for whole in (current, -1):
+        for limit in range(max(titles), MIN_TITLE_CELLS - 1, -1):
+            limits = [cells if index == whole else min(cells, limit) for index, cells in enumerate(titles)]
+            if sum(titles) - sum(limits) + spare >= 0:
+                return limits
+    return None
+
+
+def _cut(title: str, limit: int) -> str:
+    """A title of at most `limit` cells."""
+    return title if cell_len(title) <= limit else set_cell_size(title, limit - 1).rstrip() + "…"
 
 
 def _start(sizes: Sequence[int], current: int, width: int) -> int:

@@ -21,6 +21,7 @@ from core.events import (
     FileReadAction,
     FileReadObservation,
     MessageAction,
+    ModeAction,
     NullObservation,
     Observation,
     RecallAction,
@@ -33,7 +34,7 @@ from core.events import (
     UserRejectObservation,
 )
 from tests.tui.chat.events import conversation, folded, ran, summaries
-from tui.chat.blocks import Block, Kind, Mark
+from tui.chat.blocks import FOLDED_LINE_CHARS, Block, Kind, Mark
 from tui.chat.text_pieces import PieceKind
 
 
@@ -102,6 +103,15 @@ def test_long_output_is_folded_to_last_lines() -> None:
     ).blocks
     assert lines_shown(ok) == ["$ a", "… 56 more lines", "line 56", "line 57", "line 58", "line 59"]
     assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
+
+
+def test_long_lines_are_cut_until_they_are_unfolded() -> None:
+    line = "abc " * 2500
+    (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", f"{line}\nend"), 0))).blocks
+    assert lines_shown(block) == ["$ a", f"{line[:FOLDED_LINE_CHARS]}… 9,680 more characters", "end"]
+    assert block.can_fold
+    block.folded = False
+    assert len(lines_shown(block)[1]) > 4000
 
 
 def test_toggle_unfolds_and_folds() -> None:
@@ -233,6 +243,11 @@ def test_internal_events_are_hidden() -> None:
         )
     )
     assert model.blocks == []
+
+
+def test_mode_has_the_words_of_the_footer() -> None:
+    (block,) = folded(conversation(ModeAction(mode="always"))).blocks
+    assert block.title == "Mode: ask before everything"
 
 
 def test_unknown_event_is_one_line() -> None:

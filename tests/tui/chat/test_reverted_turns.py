@@ -129,3 +129,24 @@ async def test_undo_and_redo_draw_like_fresh_view() -> None:
             assert [row.lstrip("▎▌ ") for row in rows(app.view)] == expected, item.id
         app.view.action_move_cursor(-1)
         app.view.action_fold()
+
+
+async def test_undo_of_unseen_blocks_leaves_no_negative_count() -> None:
+    model = folded([event for number in range(20) for event in turn(3 * number, f"t{number}")])
+    async with ChatApp(model).run_test(size=(60, 12)) as pilot:
+        app = pilot.app
+        assert isinstance(app, ChatApp)
+        await settled(pilot, app.view)
+        app.view.action_go("page_up")
+        for item in undo(60, 30):
+            model.apply(item)
+        await settled(pilot, app.view)
+        app.view.action_go("home")
+        await settled(pilot, app.view)
+        assert app.view.unseen == 0
+        assert "new" not in rows(app.view)[-1]
+        for item in turn(62, "after"):
+            model.apply(item)
+        await settled(pilot, app.view)
+        assert app.view.unseen == 2
+        assert "↓ 2 new" in rows(app.view)[-1]

@@ -167,6 +167,15 @@ async def test_digit_highlights_and_only_enter_chooses() -> None:
         assert it.session.active_model.name == "demo"
 
 
+async def test_wrapped_notes_stay_below_their_labels() -> None:
+    async with running((40, 24), model=None) as it:
+        lines = it.screen_text().splitlines()
+        at = next(number for number, line in enumerate(lines) if "in a scratch" in line)
+        first, second = (line.strip("│ ").split("  ")[0] for line in lines[at : at + 2])
+        assert first
+        assert lines[at].index(first) == lines[at + 1].index(second)
+
+
 async def test_early_keys_choose_nothing() -> None:
     async with running(model=None, screen=ScreenSettings()) as it:
         await it.press("3", "enter", "down", "enter")

@@ -43,6 +43,22 @@ async def test_space_shows_the_next_page_of_the_strip() -> None:
         assert not strip.display
 
 
+async def test_strip_is_laid_out_again_in_a_window_of_another_size() -> None:
+    async with running((80, 24)) as it:
+        await it.press("ctrl+x")
+        strip = it.app.workspace.query_one(WhichKey)
+        strip.reveal()
+        await it.pilot.pause()
+        await it.pilot.resize_terminal(40, 12)
+        await it.settle()
+        narrow = it.screen_text()
+        assert "Space: more (1 of" in narrow
+        await it.press("escape", "ctrl+x")
+        strip.reveal()
+        await it.settle()
+        assert it.screen_text() == narrow
+
+
 async def test_space_before_the_strip_is_no_command(it: Running) -> None:
     await it.press("ctrl+x", "space")
     assert not it.app.leader.is_armed

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from core.controller.exit_reasons import HaltKind
 from tui.workspace.conversation_status import Mark, mark_of, wait_of
 from tui.workspace.footer import Facts, context, dollars, duration, elide_path, pieces, tokens
+from tui.workspace.mode_words import MODE_WORDS, SHORT_MODE_WORDS
 
 FACTS = Facts(
     mark=Mark.RUNNING,
@@ -62,6 +63,21 @@ def test_every_width_is_kept_and_state_and_warning_stay(width: int) -> None:
     assert sum(map(cell_len, texts)) + 3 * (len(texts) - 1) <= width
     assert texts[0].startswith("▶")
     assert texts[-1] == "NO SANDBOX"
+
+
+def test_folder_is_shown_whole_where_there_is_room() -> None:
+    facts = Facts(
+        Mark.WAITING, "waiting for you", model="a.yaml", cost=0.0, workspace="/tmp/work", confirm_mode="never"
+    )
+    line = " · ".join(["◆ waiting for you", "a.yaml", "context —", "$0.00", "/tmp/work", "full auto"])
+    assert "/tmp/work" in told(facts, cell_len(line))
+    assert "/tmp/work" not in told(facts, cell_len(line) - 1)
+
+
+@pytest.mark.parametrize("mode", ["always", "risky", "auto-edit", "plan", "never"])
+def test_mode_is_shown_at_40_columns(mode: str) -> None:
+    facts = Facts(Mark.WAITING, "waiting for you", model="demo", workspace="/srv/work", confirm_mode=mode)
+    assert told(facts, 38)[-1] == SHORT_MODE_WORDS.get(mode, MODE_WORDS[mode])
 
 
 def test_unknown_values_are_dashes() -> None:
@@ -140,5 +156,6 @@ def test_least_important_pieces_are_shortened_then_dropped_first() -> None:
         "ctx 12%",
         "1m15s",
         "ask before risky actions",
+        "ask if risky",
         "▶ running",
     ]

@@ -132,3 +132,10 @@ async def test_longest_question_keeps_prompt_and_highlighted_row_visible(size: t
                 break
         else:
             assert size == (20, 5), "the last reason can be read"
+
+
+async def test_message_that_does_not_fit_ends_with_an_ellipsis() -> None:
+    async with running((40, 12)) as it:
+        it.app.flash("The agent edits files in the workspace without asking")
+        await it.settle()
+        assert "The agent edits files in the workspac…" in it.screen_text()

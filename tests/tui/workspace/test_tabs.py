@@ -98,6 +98,24 @@ def test_ends_of_the_bar_show_the_most_urgent_hidden_state() -> None:
     assert fit_tabs(items, 19, 80)[-1].target == "tab:19"
 
 
+def test_titles_are_shortened_before_tabs_are_hidden() -> None:
+    items = [item("mend the build"), item("another long talk"), item("write the manual")]
+    assert [cell.text.strip() for cell in fit_tabs(items, 1, 60)] == [
+        "1 • mend the bu…", "2 • another long talk", "3 • write the m…",
+    ]  # fmt: skip
+    assert [cell.text.strip() for cell in fit_tabs(items, 1, 48)] == [
+        "1 • mend the…", "2 • another l…", "3 • write the…",
+    ]  # fmt: skip
+    assert any(cell.target.startswith("scroll:") for cell in fit_tabs(items, 1, 40))
+
+
+async def test_plus_stays_beside_many_tabs() -> None:
+    async with running(size=(80, 24)) as it:
+        for count in range(1, 7):
+            await named(it, f"conversation number {count}")
+            assert " + " in first_line(it)
+
+
 @pytest.mark.parametrize("width", [5, 12, 40, 300])
 def test_tab_bar_is_never_wider_than_the_screen(width: int) -> None:
     items = [item("Übergrößenträger 日本語の会話") for _ in range(64)]

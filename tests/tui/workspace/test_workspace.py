@@ -341,6 +341,19 @@ async def test_last_conversation_of_this_folder_is_resumed_at_its_end() -> None:
         assert mine.stream.reads <= 2
 
 
+async def test_conversation_with_a_message_is_opened_before_later_empty_ones() -> None:
+    manager = ManagerDouble()
+    worked = manager.add(title="Mend the build")
+    manager.add()
+    async with running(manager=manager, resume="") as it:
+        assert it.session is worked
+    manager = ManagerDouble()
+    manager.add()
+    empty = manager.add()
+    async with running(manager=manager) as it:
+        assert it.session is empty
+
+
 async def test_unknown_conversation_is_reported_and_a_new_one_started() -> None:
     async with running(resume="nowhere") as it:
         assert "There is no conversation nowhere." in it.screen_text()
