@@ -59,7 +59,7 @@ class ConversationTab(Tab):
     def is_unused(self) -> bool:
         """Whether nothing was said or done in it, and the user gave it no title, so that it is not worth keeping."""
         now = replace(self.session.info, first_line=self._first_message, event_count=self.log.latest_id + 1)
-        return now.is_unused
+        return now.is_unused and not self.chat.blocks
 
     @property
     def folder(self) -> str:
