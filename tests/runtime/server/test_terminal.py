@@ -109,7 +109,9 @@ class TestTheProgram:
         await screen.start("trap '' HUP; setsid sleep 600 & echo $!", b"")
         child = int((await screen.end()).split()[0])
         await screen.terminal.aclose()
-        assert "sleep" in Path(f"/proc/{child}/cmdline").read_text()
+        async with asyncio.timeout(10):
+            while "sleep" not in Path(f"/proc/{child}/cmdline").read_text():  # empty while a program is loaded
+                await asyncio.sleep(0.05)
         os.kill(child, 9)
 
 
