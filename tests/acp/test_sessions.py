@@ -427,6 +427,7 @@ class TestSessions:
             await editor.until(lambda: bool(editor.of("available_commands_update")))
             await editor.prompt(session, "/review a.py")
         (offered,) = editor.of("available_commands_update")
-        assert [command["name"] for command in offered["availableCommands"]] == ["continue", "compact", "review"]
+        names = [command["name"] for command in offered["availableCommands"]]
+        assert names == ["continue", "compact", "init", "review"]
         said = [e["args"]["content"] for e in handloom.export(session) if e.get("action") == "message"]
         assert said[0] == "Review a.py closely."

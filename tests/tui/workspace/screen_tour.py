@@ -19,8 +19,10 @@ async def nothing(*_given: object) -> Any:
     """Nothing is chosen on the tour."""
 
 
-NOT_TOURED = frozenset({"app.quit", "prompt.quit", "app.interrupt", "conv.close", "conv.new", "app.back"})
-"""They end the tour, or leave where it is."""
+NOT_TOURED = frozenset(
+    {"app.quit", "prompt.quit", "prompt.editor", "app.interrupt", "conv.close", "conv.new", "app.back"}
+)
+"""They end the tour, wait for another program, or leave where it is."""
 
 STEPS = Steps(pick=nothing, ask_key=nothing, add_endpoint=nothing)
 Settle = Callable[[], Awaitable[None]]
