@@ -90,7 +90,7 @@ class ProviderKeys:
     async def add_endpoint(self, url: str, model: str, key: str) -> str:
         """Add a model of an OpenAI-compatible endpoint that needs a key, after a check. Returns its new name.
 
-        Raises as `add`.
+        Raises as `add`; if only the settings cannot be saved, the key stays among the secrets.
         """
         manager = self._manager
         before = manager.settings

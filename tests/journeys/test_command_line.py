@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from core.store import conversations
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Ended, Handloom, events_in_archive
+from tui.cli import command_line
 from tui.cli.command_line import parse
 
 WORK = [
@@ -366,3 +368,7 @@ def test_other_shells_have_completions_of_every_command(shell: str, tmp_path: Pa
     done = Handloom(tmp_path)("completion", shell)
     assert done.status == 0, done.err
     assert all(command in done.out for command in ("export", "completion", "--max-budget"))
+
+
+def test_last_means_the_same_on_the_command_line_and_in_the_store() -> None:
+    assert command_line.LAST == conversations.LAST

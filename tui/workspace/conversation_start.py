@@ -113,7 +113,7 @@ async def _start(app: Context, manager: ConversationManager, agent: str, model: 
         model = chosen
         if model == DEMO and app.tabs.current is None and not app.submission.early and not prompt.text:
             prompt.put(DEMO_TASK)
-    elif model != DEMO and not await has_key(app, manager, model or manager.settings.model):
+    elif model != DEMO and not agent and not await has_key(app, manager, model or manager.settings.model):
         _explain_no_model(app)
         return
     folder, repository = app.options.workspace, app.options.repository

@@ -95,6 +95,20 @@ async def test_endpoint_with_a_key_becomes_a_named_model(tmp_path: Path) -> None
         assert manager.chosen == [("named-qwen", "")]
 
 
+async def test_configured_model_without_a_key_asks_for_it_before_a_conversation(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager, model="mistral/new") as it:
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press("escape")
+        await it.settle()
+        assert it.app.tabs.current is None
+        assert "No model is chosen" in it.screen_text()
+        await it.press("ctrl+n")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        await it.press(*"sk-mistral", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+
+
 async def test_login_replaces_a_key(tmp_path: Path) -> None:
     manager = without_keys(tmp_path)
     async with running(manager=manager) as it:
