@@ -332,6 +332,8 @@ class HandloomApp(App[None], inherit_bindings=False):
 
     async def on_event(self, event: events.Event) -> None:
         """Give a key to the terminal that the user has taken over or to the leader, before all others."""
+        if isinstance(event, events.MouseDown) and self.leader.is_armed:
+            self.leader.disarm()
         if isinstance(event, events.Key) and not event.is_forwarded:
             if self._typed_early is not None:
                 self._typed_early.append(event)

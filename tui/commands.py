@@ -131,22 +131,28 @@ def by_group(commands: Iterable[Command]) -> Iterator[tuple[str, list[Command]]]
 
 
 WORKING = (
-    (key_of("prompt.send"), _("says it now")),
-    (key_of("prompt.queue"), _("queues it")),
-    (key_of("app.back"), _("stops")),
+    (key_of("prompt.send"), _("sends now")),
+    (key_of("app.back"), _("stops the agent")),
+    (key_of("prompt.queue"), _("queues")),
 )
 """What the prompt's keys do while the agent works."""
 
 
+ESSENTIAL_HINTS = ("app.help", "app.palette")
+"""Named in the hints of every width that has space for them."""
+
+
 def hints(scope: Scope, *, working: bool = False) -> list[tuple[str, str]]:
-    """(key, word) for the footer, those of the scope first; at most seven."""
+    """(key, word) pairs, at most seven, most needed first: two of the scope, help, palette, then the others."""
     if working and scope is Scope.PROMPT:
         return list(WORKING)
     scopes = {scope, Scope.LIST} if scope in (Scope.CHAT, Scope.EVENTS) else {scope}
     named = [c for c in COMMANDS if c.hint and all_keys(c)]
     own = [c for c in named if c.scope in scopes and c.scope is not Scope.GLOBAL]
-    shared = [c for c in named if c.scope is Scope.GLOBAL]
-    return [(" ".join(keys) if (keys := all_keys(c)[:2]) == ["↑", "↓"] else keys[0], c.hint) for c in own + shared][:7]
+    shared = [c for c in named if c.scope is Scope.GLOBAL and c.id not in ESSENTIAL_HINTS]
+    essential = [BY_ID[id] for id in ESSENTIAL_HINTS if all_keys(BY_ID[id])]
+    ordered = own[:2] + essential + own[2:] + shared
+    return [(" ".join(keys) if (keys := all_keys(c)[:2]) == ["↑", "↓"] else keys[0], c.hint) for c in ordered][:7]
 
 
 def markdown() -> str:

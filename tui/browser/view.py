@@ -243,7 +243,7 @@ class BrowserView(Widget, can_focus=True):
             text, role = _explained(page.error), "browser--failed"
         elif not text and page is not None:
             text = page.notes or (page.action if live is None else "")
-        if not text and model.taken and self.screen.has_class("-low"):  # no line of hints below
+        if not text and model.taken and self.screen.has_class("-tiny"):  # no line of hints below
             text = KEYS
         lines = [self._line(text, role, width)] if text else []
         if height >= MIN_STEPS_HEIGHT and len(model.pages) > 1:

@@ -1,4 +1,7 @@
-"""The help: every key of the command table, those of the focused widget first. Typing filters them."""
+"""The help: the most used keys, then every key of the command table, those of the focused widget first.
+
+Typing filters them.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +23,11 @@ from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_group
 from tui.dialogs.dialog import Field
 from tui.i18n import _
 
+ESSENTIALS = (
+    "prompt.send", "prompt.newline", "app.back", "app.palette", "prompt.file", "prompt.mode", "conv.new",
+    "conv.manager", "find", "app.quit", "pane.chat", "pane.events", "pane.terminal", "pane.browser",
+)  # fmt: skip
+"""What a new user needs: ten commands and the panes."""
 TWO_COLUMNS_FROM = 104
 """Cells from which there are two columns."""
 Part = tuple[str, str]
@@ -97,7 +105,7 @@ class HelpScreen(ModalScreen[str]):
 
 
 def help_columns(width: int, scope: Scope, query: str = "", count: int = 1, about: str = "") -> list[Content]:
-    """The table in columns of `width` cells: the keys of the scope first, then the rest by group."""
+    """The table in columns of `width` cells: the most used keys, those of the scope, then the rest by group."""
     blocks = [block for block in _blocks(scope, query, width, about) if block]
     if not blocks:
         return [Content.styled(_("No key matches."), "$text-muted"), *[Content("")] * (count - 1)]
@@ -116,6 +124,9 @@ def _blocks(scope: Scope, query: str, width: int, about: str) -> Iterable[list[P
     words = query.casefold().split()
     found = [command for command in COMMANDS if all(word in _words(command) for word in words)]
     scopes = _scopes(scope)
+    if not words:
+        most_used = [BY_ID[id] for id in ESSENTIALS if all_keys(BY_ID[id])]
+        yield [(f"{_('Most used')}\n", "bold $text-accent"), *_short_rows(most_used, width), ("\n", "")]
     own = [] if scope is Scope.GLOBAL else [command for command in found if command.scope in scopes]
     if own:
         block = [(f"{_('Here: {place}').format(place=scope.words)}\n", "bold $text-accent")]
@@ -138,7 +149,7 @@ def _scopes(scope: Scope) -> set[Scope]:
 
 
 def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterable[Part]:
-    left = min(max(12, width // 3), 20)
+    left = _left(width)
     for command in commands:
         shown = ", ".join(all_keys(command))
         title = command.title
@@ -153,6 +164,20 @@ def _rows(commands: Sequence[Command], width: int, where: bool = True) -> Iterab
         yield (f"{first[len(title) + 1 :]}\n", "$text-muted")
         for line in more:
             yield (f"{' ' * (left + 1)}{line}\n", "$text-muted")
+
+
+def _short_rows(commands: Sequence[Command], width: int) -> Iterable[Part]:
+    """The first key and the title of each command, on one line."""
+    left = _left(width)
+    for command in commands:
+        key = all_keys(command)[0]
+        yield (f" {key}{' ' * max(1, left - cell_len(key))}", "bold")
+        yield (f"{command.title}\n", "")
+
+
+def _left(width: int) -> int:
+    """The cells of the column of keys."""
+    return min(max(12, width // 3), 20)
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -1,6 +1,7 @@
 """The leader: after ctrl+x the next key is a command's second key. A strip lists these keys after a moment.
 
-The strip has the groups of the table in as many columns as fit; Space shows the next page. `pages` is pure.
+The strip stays until a key or a click. It has the groups of the table in as many columns as fit; Space shows the next
+page. `pages` is pure.
 """
 
 from __future__ import annotations
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 STRIP_AFTER_S = 0.3
 """A user who knows the second key has typed it by then."""
-TIMEOUT_S = 6.0
-"""Long enough to read the strip, short enough that a much later key is not a second key."""
 MORE = ("space", "pagedown")
 """The keys that show the next page."""
 LABEL_FROM = 70
@@ -78,11 +77,8 @@ class Leader:
 
     def __init__(self, app: Context) -> None:
         self._app = app
-        self._timers: list[Timer] = []
-
-    @property
-    def is_armed(self) -> bool:
-        return bool(self._timers)
+        self.is_armed = False
+        self._reveal_timer: Timer | None = None
 
     def press(self) -> None:
         """Wait for a second key. With a selection in the prompt, ctrl+x cuts it instead."""
@@ -93,29 +89,27 @@ class Leader:
         else:
             self.arm()
 
-    def arm(self, *, revealed: bool = False) -> None:
-        """Wait for a second key; `revealed` leaves the strip as it is."""
-        for timer in self._timers:
-            timer.stop()
-        self._timers = [self._app.workspace.set_timer(TIMEOUT_S, self.disarm)]
-        if not revealed:
-            self._timers.append(self._app.workspace.which_key.set_timer(STRIP_AFTER_S, self._reveal))
+    def arm(self) -> None:
+        """Wait for a second key, and show the strip if none is pressed at once."""
+        self.disarm()
+        self.is_armed = True
+        self._reveal_timer = self._app.workspace.which_key.set_timer(STRIP_AFTER_S, self._reveal)
 
     def _reveal(self) -> None:
-        if self.is_armed and not self._app.workspace.which_key.display:  # a stopped timer may still call
+        if self.is_armed:  # a stopped timer may still call
             self._app.workspace.which_key.reveal()
 
     def disarm(self) -> None:
         """Stop waiting for a second key."""
-        for timer in self._timers:
-            timer.stop()
-        self._timers = []
+        self.is_armed = False
+        if self._reveal_timer is not None:
+            self._reveal_timer.stop()
+            self._reveal_timer = None
         self._app.workspace.which_key.hide()
 
     async def take(self, event: events.Key) -> None:
         """Carry out the command of the second key, or show the next page of the strip."""
         if event.key in MORE and self._app.workspace.which_key.display:
-            self.arm(revealed=True)
             self._app.workspace.which_key.turn()
             return
         self.disarm()

@@ -81,10 +81,10 @@ Workspace {
     }
     &.-one-pane #body > * { width: 1fr; }
     #bottom { height: auto; max-height: 90%; }
-    &.-low Hints { display: none; }
-    &.-low Hints.-flash { display: block; }
-    &.-low Footer.-flash { display: none; }
-    &.-low WhichKey { margin-bottom: 1; }
+    &.-tiny Hints { display: none; }
+    &.-tiny Hints.-flash { display: block; }
+    &.-tiny Footer.-flash { display: none; }
+    &.-tiny WhichKey { margin-bottom: 1; }
     &.-low QuestionView > .question--body { max-height: 17vh; }
     &.-low QuestionView > .question--rows { max-height: 25vh; }
     &.-small #prompt { border: none; min-height: 1; padding: 0; }

@@ -24,7 +24,7 @@ from tui.approval.view import QuestionView
 from tui.browser.picture_view import LivePageWatcher
 from tui.browser.view import BrowserView
 from tui.chat.view import ChatView
-from tui.commands import WORKING, Scope, hints, key_of, keyed
+from tui.commands import Scope, hints, key_of, keyed
 from tui.dialogs.choice_dialog import LastKey
 from tui.events.event_tree import EventTree
 from tui.events.filter_bar import FilterBar
@@ -49,10 +49,6 @@ if TYPE_CHECKING:
 PLACEHOLDER = keyed(_("Ask for something, or type / for commands"))
 DETAIL_FROM = 120
 """Columns from which a maximised event log has an event beside it."""
-WORKING_HINT = " · ".join(f"{key} {word}" for key, word in WORKING)
-"""On the prompt's border if there is no line for hints."""
-KEYS_HINT = " · ".join(f"{key} {word}" for key, word in hints(Scope.REPLAY)[:4])
-"""On the transport bar's border if there is no line for hints."""
 GIVE_BACK = [(key_of("terminal.take"), _("give the terminal back")), ("ctrl+]", _("as well"))]
 """The only keys of the workspace while the user types into the agent's terminal."""
 
@@ -389,10 +385,6 @@ class Workspace(Screen[None]):
         working = self._tab is not None and self._tab.running
         has_terminal = self.terminal.taken and self.terminal.has_focus
         self.hints.show(GIVE_BACK if has_terminal else hints(self.keys_scope, working=working))
-        self.transport.border_subtitle = KEYS_HINT if self.has_class("-low") else ""
-        hint = WORKING_HINT if working and self.has_class("-low") else ""
-        if hint != (self.prompt.border_subtitle or ""):  # setting it would draw the prompt
-            self.prompt.border_subtitle = hint
 
     def flash(self, text: str) -> None:
         """Show a clean line instead of the hints, or of the footer if there are no hints; an empty line ends that."""

@@ -311,17 +311,25 @@ async def test_hanging_widget_does_not_block_commands(monkeypatch: pytest.Monkey
         end.set()
 
 
-@pytest.mark.parametrize("size", [(120, 40), (80, 24)])
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (50, 12)])
 async def test_hints_explain_the_keys_of_the_prompt_while_the_agent_works(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
-        assert "says it now" not in it.screen_text()
+        assert "sends now" not in it.screen_text()
         await it.session.become(agent_state=AgentState.RUNNING)
         await it.settle()
         text = it.screen_text()
-        assert all(words in text for words in ("Enter says it now", "Tab queues it", "Esc stops"))
+        assert all(words in text for words in ("Enter sends now", "Esc stops the agent", "Tab queues"))
         await it.session.become(agent_state=AgentState.FINISHED)
         await it.settle()
-        assert "says it now" not in it.screen_text()
+        assert "sends now" not in it.screen_text()
+
+
+@pytest.mark.parametrize("size", [(80, 24), (40, 12)])
+async def test_small_screen_has_a_line_of_hints_and_the_names_of_the_panes(size: tuple[int, int]) -> None:
+    async with running(size=size) as it:
+        lines = it.screen_text().splitlines()
+        assert lines[-1].split("  ")[:3] == [" Enter send", "ctrl+j new line", "F1 help"]
+        assert lines[0].endswith("chat  events  terminal  browser")
 
 
 async def test_queue_says_how_to_take_a_message_back(it: Running) -> None:

@@ -23,8 +23,23 @@ def test_help_lists_every_command_once_with_its_keys(scope: Scope, count: int) -
 )
 def test_keys_of_the_focused_widget_come_first(scope: Scope, first: str) -> None:
     lines = help_columns(60, scope)[0].plain.splitlines()
-    assert lines[0] == f"Here: {scope}"
-    assert any(f" {first}. " in line for line in lines[1:3]), "many keys have a line of their own"
+    here = lines.index(f"Here: {scope}")
+    assert [line for line in lines[:here] if line and not line.startswith(" ")] == ["Most used"]
+    assert any(f" {first}. " in line for line in lines[here + 1 : here + 3]), "many keys have a line of their own"
+
+
+def test_help_opens_with_ten_keys_and_the_panes() -> None:
+    lines = help_columns(60, Scope.PROMPT)[0].plain.splitlines()
+    rows = [line.split() for line in lines[1 : lines.index("")]]
+    assert len(rows) == 14
+    assert [keys for keys, *_title in rows[-4:]] == ["F2", "F3", "F4", "F5"]
+    assert rows[0] == ["Enter", "Send"]
+
+
+def test_searched_help_has_no_key_twice() -> None:
+    text = help_columns(60, Scope.PROMPT, "send the message")[0].plain
+    assert "Most used" not in text
+    assert text.count("Send.") == 1
 
 
 def test_help_says_if_nothing_matches() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tests.tui.workspace.running_app import Running, running
+from tests.tui.workspace.running_app import Running, running, until
 from tui.commands import COMMANDS
 from tui.shortcuts.leader import WhichKey, pages
 
@@ -57,6 +57,26 @@ async def test_strip_is_laid_out_again_in_a_window_of_another_size() -> None:
         strip.reveal()
         await it.settle()
         assert it.screen_text() == narrow
+
+
+async def test_a_click_closes_the_strip(it: Running) -> None:
+    await it.press("ctrl+x")
+    strip = it.app.workspace.query_one(WhichKey)
+    await until(it.pilot, lambda: strip.display)
+    assert it.app.leader.is_armed
+    await it.pilot.click("#prompt")
+    assert not it.app.leader.is_armed
+    assert not strip.display
+
+
+async def test_escape_closes_the_strip_and_stops_nothing() -> None:
+    async with running() as it:
+        await it.press(*"half a text", "ctrl+x")
+        it.app.workspace.query_one(WhichKey).reveal()
+        await it.press("escape")
+        assert not it.app.leader.is_armed
+        assert it.session.wishes == []
+        assert it.app.workspace.prompt.text == "half a text"
 
 
 async def test_space_before_the_strip_is_no_command(it: Running) -> None:
