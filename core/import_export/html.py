@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import re
 from datetime import datetime
 from html import escape
 from importlib.resources import files
@@ -23,7 +22,6 @@ from core.import_export.document_text import (
     Entry,
     begins_turn,
     clock,
-    code_lines,
     describe,
     dollars,
     mark_hidden_characters,
@@ -31,6 +29,7 @@ from core.import_export.document_text import (
     readable,
 )
 from core.import_export.exporter import ExportContext, Page
+from core.import_export.html_prose import prose_html
 from core.store.blobs import BlobRef
 from core.store.event_rows import kind_of
 
@@ -42,9 +41,6 @@ EARLY = 'document.documentElement.className = "live";'
 """Runs before the first event, so that the browser does not lay out events that will be hidden."""
 _PARTS = files("core.import_export") / "page"
 _NAMES = {"user": "User", "agent": "Agent", "action": "Action", "result": "Result", "error": "Error", "quiet": "Event"}
-_CODE_SPAN = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
-_STRONG = re.compile(r"\*\*([^*\n]+)\*\*")
-_HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 
 
 class HtmlWriter:
@@ -139,13 +135,17 @@ def _head(context: ExportContext, style: str, script: str) -> str:
 
 def _message_html(entry: Entry, envelope: Envelope) -> str:
     name = _NAMES[entry.role] + (f" · {entry.title}" if entry.title else "")
-    return f"{_heading(name, envelope)}<div class=prose>{prose(entry.text)}</div>"
+    return _prose(name, entry.text, envelope)
 
 
 def _step_html(entry: Entry, envelope: Envelope) -> str:
     """An action or a result: one line, which expands if there is more."""
     title = escape(one_line(entry.title or entry.text, 160))
-    before = f"{_heading('Agent', envelope)}<div class=prose>{prose(entry.prose)}</div>" if entry.prose.strip() else ""
+    before = (
+        f"{_heading('Agent', envelope)}<div class=prose>{prose_html(_cut(entry.prose))}</div>"
+        if entry.prose.strip()
+        else ""
+    )
     if not entry.text.strip():
         return f"{before}<p class=step>{title}</p>"
     preview = escape(one_line(entry.text, 100)) if entry.role in ("result", "error") else ""
@@ -155,33 +155,13 @@ def _step_html(entry: Entry, envelope: Envelope) -> str:
     return f"{before}<details{is_open}>{summary}<pre>{body}</pre></details>"
 
 
+def _prose(name: str, text: str, envelope: Envelope) -> str:
+    return f"{_heading(name, envelope)}<div class=prose>{prose_html(_cut(text))}</div>"
+
+
 def _heading(name: str, envelope: Envelope) -> str:
     at = envelope.timestamp
     return f'<h2>{escape(name)}<time title="{clock(at)}">{at:%H:%M:%S}</time></h2>'
-
-
-def prose(text: str) -> str:
-    """Markdown as HTML: fences, code, emphasis and headings are rendered, everything else is text."""
-    lines = _cut(text).strip("\n").split("\n")
-    is_code, _ = code_lines(lines)
-    blocks: list[tuple[bool, list[str]]] = []
-    for line, code in zip(lines, is_code, strict=True):
-        if not blocks or blocks[-1][0] != code:
-            blocks.append((code, []))
-        blocks[-1][1].append(line)
-    return "".join(_block(block, code) for code, block in blocks)
-
-
-def _block(lines: list[str], code: bool) -> str:
-    if code:
-        body = [line for line in lines if not re.fullmatch(r" {0,3}(`{3,}|~{3,})[^`]*", line)]
-        return f"<pre>{escape(chr(10).join(body))}</pre>"
-    text = escape("\n".join(lines).strip("\n"))
-    if not text:
-        return ""
-    text = _STRONG.sub(r"<strong>\1</strong>", _CODE_SPAN.sub(r"<code>\1</code>", text))
-    text = _HEADING.sub(r"<strong class=heading>\1</strong>", text)
-    return f"<p>{text}</p>"
 
 
 def _diff(text: str) -> str:

@@ -10,6 +10,7 @@ import html
 import re
 from typing import BinaryIO
 
+from core.events import Envelope
 from core.import_export.document_text import Entry, clock, code_lines, describe, dollars, one_line, readable
 from core.import_export.exporter import ExportContext, Page
 from core.store.blobs import BlobRef
@@ -47,20 +48,20 @@ class MarkdownWriter:
             if entry.role in ("user", "agent"):
                 who = "User" if entry.role == "user" else "Agent"
                 what = f" · {entry.title}" if entry.title else ""
-                self._write(f"\n## {who}{what}\n\n<sub>{clock(envelope.timestamp)} · event {envelope.id}</sub>\n")
+                self._write(f"\n{_heading(f'{who}{what}', envelope)}")
                 if entry.text.strip():
                     self._write(f"\n{quoted(entry.text)}\n")
             elif entry.role != "quiet":
-                self._write_step(entry)
+                self._write_step(entry, envelope)
             for url in entry.pictures:
                 self._write_picture(url, page)
 
     def end(self) -> None:
         self._write(f"\n---\n\nModels: {dollars(self._cost)}\n")
 
-    def _write_step(self, entry: Entry) -> None:
+    def _write_step(self, entry: Entry, envelope: Envelope) -> None:
         if entry.prose.strip():
-            self._write(f"\n{quoted(entry.prose)}\n")
+            self._write(f"\n{_heading('Agent', envelope)}\n{quoted(entry.prose)}\n")
         mark = {"action": "▸", "result": "✕" if entry.failed else "✓", "error": "✕"}[entry.role]
         title = html.escape(one_line(entry.title, 120))
         if not entry.text.strip():
@@ -79,6 +80,10 @@ class MarkdownWriter:
 
     def _write(self, text: str) -> None:
         self._out.write(text.encode())
+
+
+def _heading(who: str, envelope: Envelope) -> str:
+    return f"## {who}\n\n<sub>{clock(envelope.timestamp)} · event {envelope.id}</sub>\n"
 
 
 def escaped(text: str) -> str:

@@ -261,6 +261,15 @@ class TestMarkdown:
             assert part in text, part
         assert "You are an agent" not in text
 
+    async def test_words_beside_an_action_have_a_heading_that_says_who_speaks(self, tmp_path: Path) -> None:
+        said = [
+            (MessageAction(content="Look."), EventSource.USER, None),
+            (CmdRunAction(command="ls", thought="I look around."), EventSource.AGENT, None),
+        ]
+        async with home_with(tmp_path, said) as home:
+            lines = [line for line in (await text_of(home, "markdown")).splitlines() if line.startswith(("## ", "> "))]
+        assert lines == ["## User", "> Look.", "## Agent", "> I look around."]
+
     @pytest.mark.parametrize("format", ["markdown", "html"])
     async def test_unknown_costs_are_not_shown(self, format: str, tmp_path: Path) -> None:
         said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
