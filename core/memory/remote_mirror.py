@@ -96,7 +96,8 @@ class _Fetch:
         for place in SKILLS:
             folders = [name.removesuffix("/") for name in await self._names(place) if name.endswith("/")]
             wanted += [f"{place}/{name}/{SKILL_FILE}" for name in folders if not name.startswith(".")][: MAX_FILES + 1]
-        wanted += (await self._markdown(COMMANDS, 0))[: MAX_FILES + 1]
+        for place in COMMANDS:
+            wanted += (await self._markdown(place, 0))[: MAX_FILES + 1]
         await asyncio.gather(*(self._take(path) for path in dict.fromkeys(wanted)))
 
     async def _names(self, place: str) -> list[str]:

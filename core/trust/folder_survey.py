@@ -4,7 +4,7 @@ The files are untrusted: their number, size and reading time are limited, and th
 A piece is identified by its path and the hash of its text. Calls block, but never wait for a file.
 
 Follows the sources of OpenHands V0 (`openhands/microagent`, `openhands/runtime/base.py`), the common `AGENTS.md`, and
-folders of skills as other agents have them.
+the files and folders of other agents that have the same form.
 """
 
 from __future__ import annotations
@@ -19,13 +19,18 @@ from pathlib import Path
 
 from core.trust.folder_reader import FolderReader, Name, UnreadableError
 
-AGENTS_FILES = ("AGENTS.md", "agents.md", "AGENT.md", "agent.md")
-"""Only the first that exists is used."""
-RULES_FILES = (".openhands_instructions", ".cursorrules", ".handloom/instructions.md")
+AGENTS_FILES = ("AGENTS.md", "agents.md", "AGENT.md", "agent.md", "CLAUDE.md", "GEMINI.md")
+"""Only the first that exists is used: the others usually repeat it."""
+RULES_FILES = (
+    ".openhands_instructions",
+    ".cursorrules",
+    ".github/copilot-instructions.md",
+    ".handloom/instructions.md",
+)
 MICROAGENTS = (".openhands/microagents", ".handloom/microagents")
-SKILLS = (".handloom/skills", ".agents/skills", ".openhands/skills")
+SKILLS = (".handloom/skills", ".agents/skills", ".claude/skills", ".openhands/skills")
 SKILL_FILE = "SKILL.md"
-COMMANDS = ".handloom/commands"
+COMMANDS = (".handloom/commands", ".claude/commands")
 AGENTS = ".handloom/agents"
 HOOKS = ".handloom/hooks.toml"
 MCP = ".mcp.json"
@@ -102,7 +107,8 @@ def survey_project(folder: str | Path, along: Iterable[str] = (), clock: Clock =
                 collector.microagents(place)
             for place in SKILLS:
                 collector.skills(place)
-            collector.folder(Kind.COMMAND, COMMANDS)
+            for place in COMMANDS:
+                collector.folder(Kind.COMMAND, place)
             collector.folder(Kind.AGENT, AGENTS)
             collector.take(Kind.HOOKS, HOOKS)
             collector.take(Kind.MCP, MCP, MAX_MCP_BYTES)

@@ -29,12 +29,14 @@ def test_every_source_is_found_in_its_order(tmp_path: Path) -> None:
         "a/b/agents.md", "c/AGENTS.md", ".openhands/microagents/repo.md", ".openhands/microagents/README.md",
         ".openhands/microagents/deep/er.md", ".handloom/microagents/own.md", ".handloom/skills/one/SKILL.md",
         ".agents/skills/two/SKILL.md", ".handloom/skills/one/other.md", ".handloom/commands/go.md",
-        ".handloom/agents/Me.md", ".handloom/hooks.toml", ".mcp.json",
+        ".handloom/agents/Me.md", ".handloom/hooks.toml", ".mcp.json", ".github/copilot-instructions.md", "CLAUDE.md",
+        "GEMINI.md", ".claude/skills/three/SKILL.md", ".claude/commands/ship.md", "b/CLAUDE.md",
     ):  # fmt: skip
         put(tmp_path, path)
     assert found(tmp_path, "a", "a/b") == [
         (Kind.INSTRUCTIONS, ".openhands_instructions"),
         (Kind.INSTRUCTIONS, ".cursorrules"),
+        (Kind.INSTRUCTIONS, ".github/copilot-instructions.md"),
         (Kind.INSTRUCTIONS, ".handloom/instructions.md"),
         (Kind.INSTRUCTIONS, "AGENTS.md"),
         (Kind.INSTRUCTIONS, "a/AGENTS.md"),
@@ -44,7 +46,9 @@ def test_every_source_is_found_in_its_order(tmp_path: Path) -> None:
         (Kind.MICROAGENT, ".handloom/microagents/own.md"),
         (Kind.SKILL, ".handloom/skills/one/SKILL.md"),
         (Kind.SKILL, ".agents/skills/two/SKILL.md"),
+        (Kind.SKILL, ".claude/skills/three/SKILL.md"),
         (Kind.COMMAND, ".handloom/commands/go.md"),
+        (Kind.COMMAND, ".claude/commands/ship.md"),
         (Kind.AGENT, ".handloom/agents/Me.md"),
         (Kind.HOOKS, ".handloom/hooks.toml"),
         (Kind.MCP, ".mcp.json"),
@@ -52,7 +56,7 @@ def test_every_source_is_found_in_its_order(tmp_path: Path) -> None:
     assert survey_project(tmp_path).problems == ()
 
 
-@pytest.mark.parametrize("name", ["agents.md", "AGENT.md", "agent.md"])
+@pytest.mark.parametrize("name", ["agents.md", "AGENT.md", "agent.md", "CLAUDE.md", "GEMINI.md"])
 def test_other_spellings_are_found(tmp_path: Path, name: str) -> None:
     put(tmp_path, name)
     assert found(tmp_path) == [(Kind.INSTRUCTIONS, name)]

@@ -2,8 +2,8 @@
 
 `/name words` at the start of the prompt. The user's own commands are files `commands/name.md` in Handloom's home, with
 optional `description` and `argument-hint` in the front matter. The body is the message, in which `$ARGUMENTS` and `$1`
-to `$9` are replaced. A project has its commands in `.handloom/commands/`; they apply once the user trusts them. No
-Textual; `load` blocks and runs in a thread.
+to `$9` are replaced. A project has its commands in `.handloom/commands/` and `.claude/commands/`; they apply once the
+user trusts them. No Textual; `load` blocks and runs in a thread.
 """
 
 from __future__ import annotations
