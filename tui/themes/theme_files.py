@@ -120,6 +120,7 @@ def _ansi(path: Path, name: str, dark: bool, colours: dict[str, Any], texts: dic
     marked = ("block-cursor", "block-cursor-blurred", "input-selection", "screen-selection", "input-cursor")
     for part in marked:
         variables |= {f"{part}-background": MARKED, f"{part}-foreground": "ansi_default"}
+    variables |= dict.fromkeys(("primary-muted", "accent-muted"), MARKED)  # rows at a cursor, and chips that are set
     variables |= dict.fromkeys(("scrollbar", "scrollbar-hover", "scrollbar-active"), MARKED)
     grounds = ("scrollbar-background", "scrollbar-background-hover", "scrollbar-background-active")
     variables |= dict.fromkeys((*grounds, "scrollbar-corner-color", "block-hover-background"), "ansi_default")

@@ -140,6 +140,31 @@ async def test_ansi_theme_uses_only_the_terminals_colours(name: str) -> None:
         assert any(style.reverse for style in styles)
 
 
+@pytest.mark.parametrize("theme", ["loom-ansi-dark", "loom-ansi-light", "NO_COLOR"])
+@pytest.mark.parametrize(
+    ("keys", "row"),
+    [
+        (["ctrl+p"], "Show every key."),
+        (["slash"], "/help"),
+        (["ctrl+x", "comma"], "model"),
+        (["ctrl+x", "m"], "demo"),
+        (["f3"], "exit 0"),
+    ],
+    ids=["palette", "slash commands", "settings", "models", "events"],
+)
+async def test_row_at_the_cursor_is_visible_without_its_colour(
+    theme: str, keys: list[str], row: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if theme == "NO_COLOR":
+        monkeypatch.setenv("NO_COLOR", "1")
+    async with running(size=(100, 30), theme="" if theme == "NO_COLOR" else theme) as it:
+        await it.session.run("echo hi", "hi\n")
+        await it.press(*keys)
+        await it.settle()
+        reversed_texts = "".join(one.text for one in segments(it) if one.style is not None and one.style.reverse)
+        assert row in reversed_texts
+
+
 @pytest.mark.parametrize(("wanted", "widest"), [(60, 60), (0, 159), (100, 100)])
 async def test_chat_has_the_width_of_the_settings(wanted: int, widest: int) -> None:
     async with running(size=(161, 40), screen=ScreenSettings(reading_width=wanted)) as it:
