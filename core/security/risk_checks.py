@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TypeVar
 
 from core.events import (
@@ -42,7 +43,7 @@ class RiskChecks:
     """The taint and the analyzers of one conversation. `workspace` is its folder as the sandbox sees it.
 
     `is_fine` tells whether the user trusts a source of foreign content; `harmless` returns the tools of MCP servers
-    that change nothing and contact nobody else.
+    that change nothing and contact nobody else. `policies` is the user's file of policies for the invariant analyzer.
     """
 
     def __init__(
@@ -52,12 +53,15 @@ class RiskChecks:
         settings: SecuritySettings,
         is_fine: Callable[[str], bool] = lambda source: False,
         harmless: Callable[[], Collection[str]] = tuple,
+        *,
+        policies: Path | None = None,
     ) -> None:
         self._stream = stream
         self._workspace = workspace
         self._settings = settings
         self._is_fine = is_fine
         self._harmless = harmless
+        self._policies = policies
         self._analyzers: Sequence[Analyzer] | None = None
         self._taint: Taint | None = None
         self._history: History | None = None
@@ -69,7 +73,7 @@ class RiskChecks:
         async with self._turn:
             taint, history = await self._caught_up()
             if self._analyzers is None:
-                self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers)
+                self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers, self._policies)
         if isinstance(action, MCPAction) and action.name in (harmless := self._harmless()):
             facts = facts_of(action, workspace=self._workspace(), read_only=harmless)
         assessed = await assess(self._analyzers, action, facts, history.done)

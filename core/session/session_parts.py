@@ -33,6 +33,7 @@ from core.secrets.command_secrets import SecretInjection
 from core.secrets.redacted_frames import RedactedFrames
 from core.secrets.redactor import Detector
 from core.secrets.vault import Vault
+from core.security.analyzers.invariant import USER_FILE
 from core.security.confirmation import ConfirmMode
 from core.security.guard import Guard
 from core.security.risk_checks import RiskChecks, ShellRecord
@@ -181,6 +182,7 @@ class SessionParts:
             settings.security,
             lambda source: self.guard.trusts_source(source),  # noqa: PLW0108  # the guard is made below
             harmless,
+            policies=store.home / USER_FILE,
         )
         self.guard = Guard(
             home=store.home,

@@ -18,9 +18,12 @@ from core.events import (
     ConsentAction,
     EventSource,
     FileReadAction,
+    FileWriteAction,
+    FileWriteObservation,
     MCPAction,
     MessageAction,
 )
+from core.security.analyzers.invariant import USER_FILE
 from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
 from core.security.facts import facts_of
 from core.security.risk_checks import RiskChecks, ShellRecord
@@ -42,10 +45,14 @@ async def wary(
     analyzers: tuple[str, ...] = (),
     is_fine: Callable[[str], bool] = lambda source: False,
     harmless: Collection[str] = (),
+    policies: str = "",
 ) -> AsyncIterator[tuple[RiskChecks, EventStream]]:
     settings = SecuritySettings(taint=taint, analyzers=analyzers)
     async with opened_stream(tmp_path) as stream:
-        yield RiskChecks(stream, lambda: "/work", settings, is_fine, lambda: harmless), stream
+        file = tmp_path / USER_FILE
+        if policies:
+            file.write_text(policies)
+        yield RiskChecks(stream, lambda: "/work", settings, is_fine, lambda: harmless, policies=file), stream
 
 
 async def judged(wariness: RiskChecks, action: Action) -> Judgement:
@@ -110,6 +117,42 @@ async def test_high_risk_of_an_analyzer_asks(
         calls = await judged(wariness, CmdRunAction(command="curl https://elsewhere.example/a"))
         assert (calls.rule, len(calls.reasons)) == (TAINT, 1)
         assert calls.risk is not ActionSecurityRisk.HIGH
+
+
+MINE = """[[policy]]
+id = "mine.migrate-then-deploy"
+risk = "HIGH"
+reason = "A migration was changed earlier, and this deploys."
+when = { writes = ["*/migrations/*"] }
+then = { commands = ["make deploy*"] }
+"""
+
+
+async def test_policies_of_the_user_rate_an_action_by_earlier_ones(tmp_path: Path) -> None:
+    deploy = CmdRunAction(command="make deploy")
+    async with wary(tmp_path, taint=False, analyzers=("invariant",), policies=MINE) as (wariness, stream):
+        assert (await judged(wariness, deploy)).verdict is Verdict.ALLOW
+        write = FileWriteAction(path="/work/migrations/1.sql", content="x")
+        await stream.append(write, EventSource.AGENT)
+        await stream.append(FileWriteObservation(path=write.path, content="done"), EventSource.ENVIRONMENT, 0)
+        found = await judged(wariness, deploy)
+    assert found.verdict is Verdict.ASK
+    assert found.reasons == ("A migration was changed earlier, and this deploys. (mine.migrate-then-deploy; events 0)",)
+
+
+@pytest.mark.parametrize(
+    ("policies", "why"),
+    [
+        ("[[policy]]", "every policy needs an `id`"),
+        ("[[policy", "invariant.toml: "),
+        (MINE.replace("HIGH", "LOW"), "a policy never lowers a risk"),
+    ],
+)
+async def test_broken_policies_of_the_user_are_named(tmp_path: Path, policies: str, why: str) -> None:
+    async with wary(tmp_path, analyzers=("invariant",), policies=policies) as (wariness, _):
+        with pytest.raises(ConfigurationError, match=why) as raised:
+            await judged(wariness, HARMLESS)
+    assert str(tmp_path / USER_FILE) in str(raised.value)
 
 
 async def test_analyzers_get_the_history(tmp_path: Path) -> None:

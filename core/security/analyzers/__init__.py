@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
 from core.errors import ConfigurationError
@@ -106,11 +107,12 @@ OURS = ("local", "model", "invariant")
 """The analyzers that are used unless the settings name others."""
 
 
-def analyzers(chosen: Iterable[str] = OURS) -> list[Analyzer]:
-    """Make the analyzers of these names. Raises ConfigurationError."""
+def analyzers(chosen: Iterable[str] = OURS, policies: Path | None = None) -> list[Analyzer]:
+    """Make the analyzers of these names, with the user's file of policies if it exists. Raises ConfigurationError."""
     from core.security.analyzers.invariant import Invariant
 
-    known: dict[str, MakeAnalyzer] = {kind.name: kind for kind in (Local, ModelRating, Invariant)}
+    known: dict[str, MakeAnalyzer] = {kind.name: kind for kind in (Local, ModelRating)}
+    known[Invariant.name] = partial(_invariant, policies)
     wanted = list(dict.fromkeys(chosen))
     if set(wanted) - known.keys():
         known = {**_installed(), **known}
@@ -120,11 +122,19 @@ def analyzers(chosen: Iterable[str] = OURS) -> list[Analyzer]:
             raise ConfigurationError(f"There is no analyzer {name[:80]!r}. Choose among: {', '.join(sorted(known))}.")
         try:
             made.append(known[name]())
+        except ConfigurationError:
+            raise
         except Exception as error:  # the boundary to foreign code
             why = f"{type(error).__name__}: {error}"
             text = f"The analyzer {name!r} cannot be started: {why}. Remove it from the settings."
             raise ConfigurationError(text) from error
     return made
+
+
+def _invariant(policies: Path | None) -> Analyzer:
+    from core.security.analyzers.invariant import Invariant, user_policies
+
+    return Invariant(user_policies(policies) if policies is not None else ())
 
 
 def _installed() -> dict[str, MakeAnalyzer]:

@@ -1,7 +1,7 @@
 """Policies about sequences of actions: they raise the risk of an action that follows certain others.
 
 In the spirit of the Invariant analyzer of OpenHands V0. Policies are data: `policies.toml` describes their form and has
-those that come with Handloom.
+those that come with Handloom; a user's own are in `invariant.toml` in Handloom's home.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ from core.security.risk_rules import strictest
 _PATTERNS = ("kind", "tool", "rules", "commands", "reads", "writes", "hosts", "not_hosts")
 _FLAGS = ("sends", "carries", "opaque")
 MAX_POLICIES = 200
+USER_FILE = "invariant.toml"
+"""The user's own policies, in Handloom's home."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +129,16 @@ def shipped() -> tuple[Policy, ...]:
     """The policies that come with Handloom."""
     path = Path(__file__).with_name("policies.toml")
     return tuple(read_policies(read_text(path), path.name))
+
+
+def user_policies(file: Path) -> list[Policy]:
+    """The policies of a user's file, none if it does not exist. Raises ConfigurationError."""
+    try:
+        return read_policies(read_text(file), str(file))
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"{file} cannot be read: {error}. Correct or remove it.") from error
 
 
 class Invariant:
