@@ -27,6 +27,7 @@ from core.events import (
     Envelope,
     ErrorObservation,
     EventSource,
+    FileEditObservation,
     LLMMetrics,
     LoopRecoveryAction,
     MessageAction,
@@ -163,8 +164,10 @@ class Tally:
         if begins and envelope.cause in self._times:
             self._latencies_s.append(_seconds(self._times[envelope.cause], at))
         self._times[envelope.id] = at
-        if isinstance(event, AgentDelegateObservation):
-            self._add_delegate(event)
+        if isinstance(event, AgentDelegateObservation) or (
+            isinstance(event, FileEditObservation) and event.llm_metrics
+        ):
+            self._add_calls_of(event)
         else:
             self._add_call(event.llm_metrics, begins)
         match event:
@@ -224,11 +227,11 @@ class Tally:
             self._add(metrics.accumulated_token_usage.model, calls_between(self._metrics, metrics))
             self._metrics = metrics
 
-    def _add_delegate(self, observation: AgentDelegateObservation) -> None:
-        """Count the calls of a delegate, whose metrics are included in its parent's from then on."""
+    def _add_calls_of(self, observation: AgentDelegateObservation | FileEditObservation) -> None:
+        """Count the calls of a delegate or of an edit, which the conversation's metrics include from then on."""
         if (metrics := observation.llm_metrics) is None:
             return
-        answers = observation.outputs.get("iterations")
+        answers = observation.outputs.get("iterations") if isinstance(observation, AgentDelegateObservation) else 1
         count = answers if isinstance(answers, int) and answers > 0 else 1
         calls = calls_between(LLMMetrics(), metrics)
         self._add(metrics.accumulated_token_usage.model, replace(calls, count=count, unpriced=calls.unpriced * count))

@@ -3,6 +3,7 @@
     AgentDelegateAction               another conversation, with its own rules, hooks and sandbox
     MCPAction recall_conversations    Handloom itself, from the stored conversations
     MCPAction of any other tool       an MCP server
+    FileEditAction with a draft       a model writes the lines, the sandbox puts them into the file
     every other action                the sandbox, also those of plugins
 
 A row exists only if its handler does: without MCP servers a call of their tools goes to the sandbox, which refuses it.
@@ -16,12 +17,14 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
+from core.actions.model_edit import is_model_edit
 from core.errors import StoreError
 from core.events import (
     RECALL_TOOL,
     Action,
     AgentDelegateAction,
     ErrorObservation,
+    FileEditAction,
     MCPAction,
     MCPObservation,
     Observation,
@@ -56,12 +59,12 @@ class Row:
     action: type[Action]
     place: Place
     handler: Handler
-    tool: str = ""
-    """The name of the tool of an MCPAction; empty for every name."""
+    condition: Callable[[Action], bool] = lambda action: True
+    """Which of these actions match."""
 
     def matches(self, action: Action) -> bool:
         """Whether this row is for the action."""
-        return isinstance(action, self.action) and (not self.tool or getattr(action, "name", "") == self.tool)
+        return isinstance(action, self.action) and self.condition(action)
 
 
 class ActionTable:
@@ -73,6 +76,7 @@ class ActionTable:
         delegate: Delegate,
         toolbox: Toolbox | None = None,
         past: PastConversations | None = None,
+        edits: Executor | None = None,
     ) -> None:
         async def start_delegate(action: Action, action_id: int, on_frame: FrameSink) -> Observation:
             assert isinstance(action, AgentDelegateAction)
@@ -90,14 +94,19 @@ class ActionTable:
 
         self.rows = [
             Row(AgentDelegateAction, Place.CONVERSATION, start_delegate),
-            *([] if past is None else [Row(MCPAction, Place.HANDLOOM, recall, tool=RECALL_TOOL)]),
+            *([] if past is None else [Row(MCPAction, Place.HANDLOOM, recall, _asks_to_recall)]),
             *([] if toolbox is None else [Row(MCPAction, Place.SERVER, call_server)]),
+            *([] if edits is None else [Row(FileEditAction, Place.SANDBOX, edits.execute, is_model_edit)]),
             Row(Action, Place.SANDBOX, sandbox.execute),
         ]
 
     def row_of(self, action: Action) -> Row:
         """The first row that matches."""
         return next(row for row in self.rows if row.matches(action))
+
+
+def _asks_to_recall(action: Action) -> bool:
+    return isinstance(action, MCPAction) and action.name == RECALL_TOOL
 
 
 async def recall_conversations(action: MCPAction, past: PastConversations) -> Observation:

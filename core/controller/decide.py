@@ -45,6 +45,7 @@ from core.events import (
     ErrorObservation,
     Event,
     EventSource,
+    FileEditObservation,
     LLMMetrics,
     LoopDetectionObservation,
     LoopRecoveryAction,
@@ -245,10 +246,11 @@ def _observe(s: State, env: Envelope, observation: Observation) -> State:
         recent=(*s.recent, step)[-MAX_STEPS:] if step else s.recent,
         **count_event(s, observation),
     )
-    if isinstance(observation, AgentDelegateObservation) and observation.llm_metrics is not None:
-        spent = add_metrics(s.metrics, observation.llm_metrics)
-        steps = observation.outputs.get("iterations")
-        s = replace(s, metrics=spent, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
+    if isinstance(observation, AgentDelegateObservation | FileEditObservation) and observation.llm_metrics is not None:
+        s = replace(s, metrics=add_metrics(s.metrics, observation.llm_metrics))
+        if isinstance(observation, AgentDelegateObservation):
+            steps = observation.outputs.get("iterations")
+            s = replace(s, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION and s.awaiting is None:
         s = replace(s, agent_state=AgentState.RUNNING)  # another program answered what was asked about
     is_lost = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE

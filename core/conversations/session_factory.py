@@ -102,7 +102,8 @@ class AgentFactory:
             environ = inherited(os.environ, settings.acp_env)
             other = await asyncio.to_thread(connect_agent, settings.acp_command, info.workspace, runtime, environ)
             return ConversationAgent(other.make, other.runtime, None)
-        own_tools = (OUR_TOOLS["request_condensation"],) if settings.request_condensation else ()
+        wanted = {"request_condensation": settings.request_condensation, "edit_file": settings.llm_editor}
+        own_tools = tuple(OUR_TOOLS[name] for name, is_wanted in wanted.items() if is_wanted)
 
         async def more_tools() -> Sequence[Tool]:
             return (*own_tools, *extra_tools, *(await toolbox.tools() if toolbox else ()))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 from core.errors import ModelError, UsageError
 from core.llm.call_pipeline import CallPipeline
@@ -47,6 +48,18 @@ class ActiveModel:
         llm = CallPipeline(self._llm, PromptedTools(self._llm.name), InlineImages(self._blob))
         self.agent = self._make_agent(llm)
         return self.agent
+
+    @asynccontextmanager
+    async def helper(self, name: str) -> AsyncIterator[LLM]:
+        """Open another model for single calls; an empty name is this model. Raises ConfigurationError."""
+        if not name or name == self._llm.name:
+            yield self._llm
+            return
+        llm = await self._make_llm(name)
+        try:
+            yield llm
+        finally:
+            await llm.aclose()
 
     async def switch(self, name: str) -> None:
         """Use another model from the next answer on. Raises ConfigurationError; then nothing has changed."""

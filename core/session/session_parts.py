@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.actions.middleware import ActionPipeline, ConversationParts
+from core.actions.model_edit import ModelEditor
 from core.actions.table import ActionTable
 from core.approval.approval import Approval
 from core.checkpoints.turns import Turns
@@ -226,8 +227,9 @@ class SessionParts:
             UserActionContext(stream, frames, self.setup.ready, spawn, self.suspension.awake, lambda: self.agent_works),
         )
         self.delegation = Delegation(make_child, close_child, frames, lambda: self.state)
+        editor = ModelEditor(runtime, lambda: self.active_model.helper(settings.agent.draft_model), store.add_spending)
         pipeline = ActionPipeline(
-            ActionTable(runtime, self.delegation.run, toolbox, past),
+            ActionTable(runtime, self.delegation.run, toolbox, past, editor),
             ConversationParts(frames, self.user_control, self.setup.ready, self.turns, self.hooks, secrets),
         )
         self.controller = AgentController(

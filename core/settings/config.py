@@ -51,6 +51,10 @@ class AgentSettings(SettingsSection):
     """Instructions for each new conversation, besides those of AGENTS.md."""
     request_condensation: bool = False
     """Whether the agent has a tool to condense its own history."""
+    llm_editor: bool = False
+    """Whether the agent has the tool edit_file: it drafts an edit, and a model writes the new lines from it."""
+    draft_model: str = ""
+    """The model that writes the lines for edit_file; empty uses the model of the conversation."""
     max_iterations: int = Field(default=500, ge=1)
     """Model calls before it asks to continue."""
     max_budget: float | None = Field(default=None, gt=0)

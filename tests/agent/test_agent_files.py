@@ -25,6 +25,8 @@ from core.events import (
     ErrorObservation,
     EventSource,
     FileEditAction,
+    FileEditObservation,
+    FileEditSource,
     PlanAction,
     Status,
     SystemMessageAction,
@@ -242,6 +244,20 @@ async def test_agent_can_request_condensation_if_configured(tmp_path: Path) -> N
         beside = [{"tool_calls": [call("request_condensation"), bash("echo 2")]}, FINISH]
         other = await begun(manager, tmp_path, beside)
         assert of(await said(other), ErrorObservation)[0].content.startswith("request_condensation was not done.")
+
+
+async def test_agent_edits_files_by_drafts_if_configured(tmp_path: Path) -> None:
+    draft = write_script(tmp_path, [{"text": "```\none\n2\n```", "usage": {"cost": 0.25}}], "draft.yaml")
+    file = tmp_path / "workspace" / "a.txt"
+    edit = call("edit_file", path=str(file), content="# ...\n2", start=1, end=2, security_risk="LOW")
+    async with managing(tmp_path, llm_editor=True, draft_model=draft) as manager:
+        file.write_text("one\ntwo\nthree\n")
+        session = await begun(manager, tmp_path, [{"tool_calls": [edit]}, FINISH])
+        (done,) = of(await said(session), FileEditObservation)
+        assert file.read_text() == "one\n2\nthree\n"
+        assert done.impl_source is FileEditSource.LLM_BASED_EDIT
+        assert session.state.metrics.accumulated_cost == 0.25, "also after the next answer"
+        assert session.state.agent_state is AgentState.FINISHED
 
 
 class TestModelsWithAndWithoutTools:

@@ -1,4 +1,4 @@
-"""Tools for files: str_replace_editor views and edits them; grep, glob and view only read.
+"""Tools for files: str_replace_editor and edit_file edit them; grep, glob and view only read.
 
 `grep` and `glob` are built into shell commands here. What the model wrote is quoted, cannot become another command or
 an option, and cannot contain control characters.
@@ -74,6 +74,43 @@ STR_REPLACE_EDITOR = Tool(
     required=("command", "path", "security_risk"),
     actions=(FileReadAction, FileEditAction),
     to_action=_to_action,
+)
+
+
+def _to_draft(arguments: Arguments) -> FileEditAction:
+    return FileEditAction(
+        path=arguments["path"],
+        content=arguments["content"],
+        start=arguments.get("start", 1),
+        end=arguments.get("end", -1),
+        impl_source=FileEditSource.LLM_BASED_EDIT,
+        security_risk=risk_of(arguments),
+    )
+
+
+EDIT_FILE = Tool(
+    name="edit_file",
+    description=(
+        "Edit a text file by a draft: write how the lines from start to end become, and leave out what stays the same "
+        "behind a comment such as `# ... existing code ...`. Another model writes the whole lines from it. A file that "
+        "does not exist is created with the content as it is.\n"
+        "- start and end are lines of the file, counted from 1, both included; -1 as end is the last line. A range can "
+        "have at most 300 lines, so give one in a longer file.\n"
+        "- start and end both -1: the content is appended as it is."
+    ),
+    parameters={
+        **parameters_of(
+            FileEditAction,
+            path="Absolute path of the file.",
+            content="The draft of the new lines.",
+            start="First line of the range.",
+            end="Last line of the range.",
+        ),
+        "security_risk": RISK_PARAMETER,
+    },
+    required=("path", "content", "security_risk"),
+    actions=(FileEditAction,),
+    to_action=_to_draft,
 )
 
 
