@@ -62,10 +62,11 @@ class Terminal:
         The highlight goes to another row first: only a highlight that moves shows that the question takes keys.
         """
         for at in (2 if row == 1 else 1, row):
-            self._highlight(at)
+            self.highlight(at)
         self.press("Enter")
 
-    def _highlight(self, row: int) -> None:
+    def highlight(self, row: int) -> None:
+        """Move the highlight to a row by its number."""
         for _attempt in range(CHOOSES):
             self.read_the_question()
             self.press(str(row))

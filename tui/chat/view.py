@@ -81,7 +81,7 @@ class ChatView(Finder):
         & > .chat--code { background: $foreground 6%; }
         & > .chat--link { text-style: underline; }
         & > .chat--string { color: $text-success; }
-        & > .chat--number { color: $text-warning; }
+        & > .chat--number { color: $text-secondary; }
         & > .chat--name { color: $text-primary; }
         & > .chat--added { color: $text-success; background: $success 10%; }
         & > .chat--removed { color: $text-error; background: $error 10%; }

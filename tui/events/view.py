@@ -200,7 +200,7 @@ class EventsView(RowFinder, can_focus=True):
             if model.is_searching:
                 found = _("{n}, searched back to {id}…").format(n=found, id=model.searched)
             chip = f" {sanitize_line(str(model.filter), 40)} · {found} "
-            title = Content.assemble(title, "  ", (chip, "$text-warning on $warning-muted"))
+            title = Content.assemble(title, "  ", (chip, "$text-accent on $accent-muted"))
         if title != self._title:
             self._title = title
             self.border_title = title

@@ -83,9 +83,16 @@ class Offer(Vertical):
         self._label, self._note = sanitize_line(entry.label, 64), entry.note
 
     def compose(self) -> ComposeResult:
-        parts = ((f" {self.number} ", "bold $text-accent"), (f" {self._label}", "bold"))
-        yield Static(Content.assemble(*parts))
+        yield Static(self._line(""), classes="-line")
         yield Static(Content.styled(self._note, "$text-muted"), classes="-note")
+
+    def mark(self, is_at: bool) -> None:
+        """Show whether the highlight is here."""
+        self.set_class(is_at, "-at")
+        self.query_one(".-line", Static).update(self._line("❯" if is_at else ""))
+
+    def _line(self, mark: str) -> Content:
+        return Content.assemble((f"{mark:1} {self.number} ", "bold $text-accent"), (f" {self._label}", "bold"))
 
 
 class EndpointField(Field):
@@ -111,7 +118,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             background: $surface; border: round $panel;
         }
         .offer { height: auto; margin-top: 1; }
-        .offer .-note { padding-left: 4; }
+        .offer .-note { padding-left: 5; }
         .offer.-at { background: $primary-muted; }
         .offer:hover { background: $panel; }
         .endpoint { display: none; height: auto; margin-top: 1; }
@@ -212,7 +219,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
 
     def _mark(self) -> None:
         for offer in self.query(Offer):
-            offer.set_class(offer.number == self._at, "-at")
+            offer.mark(offer.number == self._at)
             if offer.number == self._at:
                 offer.scroll_visible(animate=False)
 

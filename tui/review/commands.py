@@ -39,7 +39,7 @@ SIDE_BY_SIDE_FROM = 100
 MAX_LINES = 2_000
 """Lines of one file that are drawn."""
 LINE_CELLS = 400
-KINDS = {"created": ("+", "$text-success"), "changed": ("~", "$text-warning"), "deleted": ("−", "$text-error")}
+KINDS = {"created": ("+", "$text-success"), "changed": ("~", "$text-primary"), "deleted": ("−", "$text-error")}
 """By the kind of change."""
 _SIGNS = {"+": "$text-success", "-": "$text-error", "@": "$text-muted"}
 

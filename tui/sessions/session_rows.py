@@ -61,7 +61,7 @@ def entry_lines(
         (f"{mark.glyph} ", mark.colour),
         (title, "bold"),
         (below, "$text-muted"),
-        (open_at, "$text-accent" if open_state.here else "$text-warning"),
+        (open_at, "$text-accent" if open_state.here else "$text-secondary"),
         " " * max(0, width - used),
         (right, "$text-secondary"),
     )

@@ -200,7 +200,7 @@ class SettingsScreen(ModalScreen[str]):
             may.append(_("from {place}").format(place=_(setting.origin)))
         parts.append((f"{' · '.join(may)}\n", "$text-muted"))
         fixed, counts = _fixed(setting), _("A change takes effect {when}.").format(when=_(setting.effect))
-        parts.append((fixed or counts, "$text-warning" if fixed else "$text-muted"))
+        parts.append((fixed or counts, "$text-secondary" if fixed else "$text-muted"))
         about.update(Content.assemble(*parts))
 
     def _show_message(self, text: str, wrong: bool = False) -> None:

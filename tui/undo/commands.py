@@ -41,7 +41,7 @@ WHAT = ((True, True), (True, False), (False, True))
 """Of chat and files, in the order of the Tab key."""
 KINDS = {
     "created": ("+", _("restored"), "$text-success"),
-    "changed": ("~", _("reverted"), "$text-warning"),
+    "changed": ("~", _("reverted"), "$text-primary"),
     "deleted": ("−", _("deleted"), "$text-error"),
 }
 """By what would become of a file."""
