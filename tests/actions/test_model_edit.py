@@ -24,6 +24,7 @@ from core.protocols import LLM, FrameSink, LLMRequest, LLMResponse
 from core.store.writer import Spent
 from runtime.server.file_actions import Files
 from tests.doubles import ScriptedRuntime, ignore
+from tests.runtime.conftest import Watcher
 
 OLD = "def one():\n    return 1\n\n\ndef two():\n    return 2\n"
 
@@ -41,9 +42,9 @@ class Disk(ScriptedRuntime):
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         if isinstance(action, FileWriteAction):
-            return await self._files.write(action, action_id, ignore)
+            return await self._files.write(action, action_id, Watcher().emit)
         assert isinstance(action, FileEditAction)
-        return await self._files.edit(action, action_id, ignore)
+        return await self._files.edit(action, action_id, Watcher().emit)
 
 
 class Model:
@@ -77,7 +78,9 @@ class Bench:
         self.spent: list[Spent] = []
         self._folder = folder
 
-    async def edit(self, model: Model, content: str, *, path: str = "a.py", **fields: int) -> Observation:
+    async def edit(
+        self, model: Model, content: str, *, path: str = "a.py", start: int = 1, end: int = -1
+    ) -> Observation:
         @asynccontextmanager
         async def draft_model() -> AsyncIterator[LLM]:
             yield model
@@ -87,7 +90,9 @@ class Bench:
 
         editor = ModelEditor(Disk(self._folder), draft_model, add)
         source = FileEditSource.LLM_BASED_EDIT
-        return await editor.execute(FileEditAction(path=path, content=content, impl_source=source, **fields), 3, ignore)
+        return await editor.execute(
+            FileEditAction(path=path, content=content, impl_source=source, start=start, end=end), 3, ignore
+        )
 
 
 @pytest.fixture
@@ -147,20 +152,20 @@ async def test_windows_line_ends_stay(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "fields", "why"),
+    ("content", "lines", "why"),
     [
-        ("line\n" * (MAX_LINES + 1), {}, f"Got (L1-L{MAX_LINES + 1}) {MAX_LINES + 1} lines"),
-        ("one\n", {"start": 5, "end": 2}, "have no range 5 to 2"),
-        (b"\xff\xfe\x00", {}, "it is not UTF-8 text."),
+        ("line\n" * (MAX_LINES + 1), (1, -1), f"Got (L1-L{MAX_LINES + 1}) {MAX_LINES + 1} lines"),
+        ("one\n", (5, 2), "have no range 5 to 2"),
+        (b"\xff\xfe\x00", (1, -1), "it is not UTF-8 text."),
     ],
 )
 async def test_range_or_file_that_cannot_be_edited_is_refused(
-    bench: Bench, content: str | bytes, fields: dict[str, int], why: str
+    bench: Bench, content: str | bytes, lines: tuple[int, int], why: str
 ) -> None:
     before = content if isinstance(content, bytes) else content.encode()
     bench.file.write_bytes(before)
     model = Model()
-    done = await bench.edit(model, "x", **fields)
+    done = await bench.edit(model, "x", start=lines[0], end=lines[1])
     assert isinstance(done, ErrorObservation)
     assert why in done.content
     assert bench.file.read_bytes() == before

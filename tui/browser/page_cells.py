@@ -1,8 +1,8 @@
 """A page as cells: its picture in quarters of cells, with its texts over it at their places. Pure.
 
-A text takes the cells that it lies over and, if it needs more, those to the right that no other text needs; one without
-room stays a part of the picture. Its background is the most frequent colour of its place, and its own colour is one
-that contrasts with that.
+A text takes the cells that it lies over and, if it needs more, those to the right that no other text needs. One that is
+cut, or has no room at all, is marked with an ellipsis, and counted. Its background is the most frequent colour of its
+place, and its own colour is one that contrasts with that.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -27,7 +28,8 @@ CELL_RATIO = (1, 2)
 """Width and height of a cell whose pixels are unknown."""
 STRETCH_PERCENT = 135
 MIN_CELLS = 2
-"""Of a text that is cut; one with less room is left to the picture."""
+"""Of a text that is cut; one with less room is only marked."""
+CUT = "…"
 LARGE_PX = 27
 """A text of this height is a heading."""
 LINE_PX = 40
@@ -93,23 +95,29 @@ class View:
         return x, self.part.top + round((row + 0.5) * self.part.height / self.rows)
 
 
-def paint(
-    pixels: Pixels, layout: PageLayout, view: View, tags: Mapping[str, str], tag_style: Style
-) -> list[list[Segment]]:
+class Painted(NamedTuple):
+    """A page in cells."""
+
+    lines: list[list[Segment]]
+    cut: int = 0
+    """The texts of the viewed part that are not shown in full."""
+
+
+def paint(pixels: Pixels, layout: PageLayout, view: View, tags: Mapping[str, str], tag_style: Style) -> Painted:
     """Draw the viewed part of a page with its texts; `tags` are put over the elements with these bids."""
     canvas = _Canvas(cells(_part(pixels, layout, view), view.columns, view.rows), layout, view)
     canvas.tag(tags, tag_style)
     canvas.write()
-    return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
+    return Painted([_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)], canvas.cut)
 
 
 def paint_on(
     drawn: Iterable[Iterable[str]], layout: PageLayout, view: View, tags: Mapping[str, str], tag_style: Style
-) -> list[list[Segment]]:
+) -> Painted:
     """Draw tags over cells that the terminal fills with the picture, which is sharp enough to read its texts."""
     canvas = _Canvas([[(cell, BLACK + BLACK) for cell in line] for line in drawn], layout, view)
     canvas.tag(tags, tag_style)
-    return [_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)]
+    return Painted([_line(line, row, canvas.styles) for row, line in enumerate(canvas.cells)])
 
 
 def _part(pixels: Pixels, layout: PageLayout, view: View) -> Pixels:
@@ -140,6 +148,10 @@ class _Canvas:
         self.cells = drawn
         self.styles: dict[tuple[int, int], Style] = {}
         """The styles of cells without colours."""
+        self.cut = 0
+        """Texts that are not shown in full."""
+        self._lost: list[tuple[int, int, PageText]] = []
+        """Row and column of texts without any room."""
         self._layout, self._view = layout, view
         self._taken: set[tuple[int, int]] = set()
 
@@ -159,7 +171,7 @@ class _Canvas:
                 self._taken.add((row, column + at))
 
     def write(self) -> None:
-        """Write the texts; of two for one place, the higher one wins."""
+        """Write the texts, and mark those without room; of two for one place, the higher one wins."""
         rows: dict[int, list[_Run]] = {}
         shown = list[PageText]()
         for text in sorted(self._layout.texts, key=lambda each: -each.box.height):
@@ -175,6 +187,7 @@ class _Canvas:
             elif all(right <= run.column or left >= max(map(self._end, run.texts)) for run in runs):
                 runs.append(_Run([text], left))
             else:
+                self._lose(text, row, left)
                 continue
             shown.append(text)
         for text in shown:
@@ -183,6 +196,24 @@ class _Canvas:
             runs.sort(key=lambda run: run.column)
             for run, after in zip(runs, [*runs[1:], None], strict=True):
                 self._write_run(run, row, after.column - 1 if after is not None else self._view.columns)
+        for row, column, text in self._lost:
+            self._mark(row, column, text)
+
+    def _lose(self, text: PageText, row: int, column: int) -> None:
+        if text.text.strip():
+            self.cut += 1
+            self._lost.append((row, max(0, min(column, self._view.columns - 1)), text))
+
+    def _mark(self, row: int, column: int, text: PageText) -> None:
+        """Write an ellipsis at the first place to the right without a text, else over the last cell."""
+        places = range(column, self._view.columns)
+        free = (at for at in places if (row, at) not in self.styles)
+        at = next(free, self._view.columns - 1)
+        if self.cells[row][at - 1][0] == CUT or (row, at) in self._taken:
+            return
+        if self.cells[row][at][0] == "" and at:  # the second half of a wide character
+            self._put(row, at - 1, " ", self.styles[row, at - 1])
+        self._put(row, at, CUT, self._style(text, row, at))
 
     def _end(self, text: PageText) -> int:
         return self._view.cell(text.box.left + text.box.width, 0)[0]
@@ -197,8 +228,12 @@ class _Canvas:
             text = text.rstrip() if at == len(texts) - 1 else text
             room = min(limit, self._view.columns) - column
             if room < min(MIN_CELLS, cell_len(text)):
+                for rest in texts[at:]:
+                    self._lose(rest, row, column)
                 return
-            column = self._write_text(part, sanitize_line(text, room), row, column)
+            written = sanitize_line(text, room)
+            self.cut += written.endswith(CUT) and not text.endswith(CUT)
+            column = self._write_text(part, written, row, column)
 
     def _write_text(self, part: PageText, text: str, row: int, column: int) -> int:
         """Write a text, and return the column behind it."""

@@ -16,7 +16,6 @@ from contextlib import aclosing, suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rich.segment import Segment
 from rich.style import Style
 from textual.geometry import Region
 from textual.widget import Widget
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from tui.app import HandloomApp
-    from tui.browser.page_cells import View
+    from tui.browser.page_cells import Painted, View
     from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
     from tui.terminal_io.graphics.terminal_picture import TerminalPicture
     from tui.workspace.conversation import ConversationTab
@@ -175,7 +174,7 @@ class PictureView:
         tag_style: Style,
         *,
         at: tuple[int, int],
-    ) -> list[list[Segment]]:
+    ) -> Painted:
         """Draw the viewed part of a picture in cells, which begin `at` this column and row of the pane."""
         from tui.browser.page_cells import paint, paint_on
 
@@ -194,6 +193,7 @@ class PictureView:
                 return paint_on(self._picture.cells, layout, view, tags, tag_style)
             if is_there and not tags:
                 self._pixel_region = Region(*at, view.columns, view.rows)
+                return paint(pixels, layout, view, tags, tag_style)._replace(cut=0)  # the terminal shows all of it
         return paint(pixels, layout, view, tags, tag_style)
 
     def show_nothing(self) -> None:

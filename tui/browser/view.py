@@ -16,6 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual import events
 from textual.binding import Binding
+from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
 from textual.strip import Strip
@@ -126,6 +127,7 @@ class BrowserView(Widget, can_focus=True):
         self._view: View | None = None
         """The part of the page that is drawn, from the second row on; None if there is no picture."""
         self._margin = 0
+        self._title = Content(_("Browser"))
         self._letters: dict[str, PageElement] = {}
         """The elements by their labels; empty unless labels are shown."""
         self._typed = ""
@@ -285,8 +287,19 @@ class BrowserView(Widget, can_focus=True):
         margin = [Segment(" " * self._margin, self.rich_style)] if self._margin else []
         tag_style = self._style("browser--hint")
         drawn = self.picture.lines(pixels, layout, view, self._tags(), tag_style, at=(self._margin, 1))
-        lines = [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn]
+        self._show_cut(drawn.cut)
+        lines = [Strip([*margin, *line]).adjust_cell_length(width, self.rich_style) for line in drawn.lines]
         return self._filled(lines, rows)
+
+    def _show_cut(self, count: int) -> None:
+        """Say in the title how many texts of the page are not shown in full, and what shows them."""
+        title = Content(_("Browser"))
+        if count:
+            cut = keyed(_("{count} cut, {browser.zoom} enlarges"), count=count)
+            title = Content.assemble(title, "  ", (cut, "$text-muted"))
+        if title != self._title:
+            self._title = title
+            self.call_later(setattr, self, "border_title", title)  # not while the pane is drawn
 
     def _filled(self, lines: list[Strip], rows: int) -> list[Strip]:
         """Cut or fill up to `rows` lines, so that what is below does not move."""

@@ -81,7 +81,7 @@ def drawn(
 ) -> list[str]:
     seen = look if isinstance(look, PageLayout) else PageLayout.parse(look)
     view = View.whole(1280, 720, columns, rows)
-    lines = paint(WHITE, seen, view, tags or {}, Style(reverse=True))
+    lines, _cut = paint(WHITE, seen, view, tags or {}, Style(reverse=True))
     assert len(lines) == view.rows
     assert all(sum(segment.cell_length for segment in line) == view.columns for line in lines)
     return ["".join(segment.text for segment in line) for line in lines]
@@ -106,6 +106,44 @@ def test_adjacent_texts_join_and_others_are_cut() -> None:
     assert "See our" in line
     assert "…" in line
     assert "other words" in line
+
+
+TABLE: list[Any] = [
+    [100 + 260 * column, 300 + 9 * row, 240, 8, f"{name} {row}", 0, -1]
+    for row in range(6)
+    for column, name in enumerate(("left", "middle", "right"))
+]
+"""A table with lower rows than a cell."""
+
+
+def marked(texts: list[Any], columns: int, rows: int) -> tuple[list[str], int]:
+    layout = PageLayout.parse({**PAGE, "marks": [], "texts": texts})
+    lines, cut = paint(WHITE, layout, View.whole(1280, 720, columns, rows), {}, Style())
+    return ["".join(segment.text for segment in line) for line in lines], cut
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(100, 40), (80, 24), (40, 12), (20, 6)])
+def test_texts_of_a_table_that_do_not_fit_are_marked_and_counted(columns: int, rows: int) -> None:
+    lines, cut = marked(TABLE, columns, rows)
+    cut_texts = [text for text in TABLE if not any(text[4] in line for line in lines)]
+    assert cut == len(cut_texts) > 0
+    view = View.whole(1280, 720, columns, rows)
+    for text in cut_texts:
+        assert "…" in lines[view.cell(0, text[1] + text[3] / 2)[1]], lines
+
+
+def test_page_whose_texts_all_fit_has_no_mark() -> None:
+    lines, cut = marked([[100, 100, 200, 20, "one", 0, -1], [100, 200, 200, 20, "two", 0, -1]], 80, 30)
+    assert cut == 0
+    assert not any("…" in line for line in lines)
+
+
+async def test_title_says_how_many_texts_are_cut() -> None:
+    async with running((80, 24)) as it:
+        await open_page(it, look={**PAGE, "texts": TABLE})
+        await until(it.pilot, lambda: "cut, z enlarges" in it.screen_text())
+        await it.press("z")
+        await until(it.pilot, lambda: "cut, z enlarges" not in it.screen_text())
 
 
 def test_tags_are_beside_their_elements() -> None:
