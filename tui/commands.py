@@ -28,6 +28,7 @@ from tui.memory import commands as memory
 from tui.models import commands as models
 from tui.palette import commands as palette
 from tui.permissions import commands as permissions
+from tui.pictures import commands as pictures
 from tui.plan import commands as plan
 from tui.prompt import commands as prompt
 from tui.replay import commands as replay
@@ -75,7 +76,8 @@ ORDER = (
     "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
     "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",
     "detail.toggle", "tasks.toggle",
-    "find", "answer.copy", "ask.focus", "question.move", "question.take", "ask.next", "app.permissions", "plan.again",
+    "find", "answer.copy", "picture.open", "picture.save", "ask.focus", "question.move", "question.take", "ask.next",
+    "app.permissions", "plan.again",
     "prompt.send", "prompt.newline", "prompt.queue", "queue.drop", "prompt.mode", "prompt.search", "prompt.editor",
     "prompt.paste", "prompt.file", "prompt.reference", "prompt.command", "prompt.shell", "prompt.page_up",
     "prompt.page_down", "prompt.home", "prompt.end", "prompt.up", "prompt.down", "prompt.help", "prompt.quit",
@@ -83,10 +85,12 @@ ORDER = (
     "list.find_prev",
     "find.next", "find.prev", "find.read", "chat.fold", "chat.copy", "chat.undo",
     "events.filter", "events.jump", "events.copy", "events.goto", "chat.copy_code", "chat.diff",
+    "chat.open_picture", "chat.save_picture",
     "browser.prev", "browser.next", "browser.first", "browser.last", "browser.copy_url", "browser.take",
     "browser.hints", "browser.type", "browser.enter", "browser.open", "browser.back", "browser.forward",
     "browser.reload", "browser.up", "browser.down", "browser.page_up", "browser.page_down", "browser.left",
     "browser.right", "browser.zoom", "browser.numbers", "browser.copy_words",
+    "browser.open_picture", "browser.save_picture",
     "replay.play", "replay.next", "replay.prev", "replay.next_turn", "replay.prev_turn", "replay.first", "replay.last",
     "replay.part", "replay.faster", "replay.slower", "replay.skip", "replay.search", "replay.next_hit",
     "replay.prev_hit", "replay.mark", "replay.next_mark", "replay.goto", "replay.live", "replay.fork", "replay.open",
@@ -96,8 +100,8 @@ ORDER = (
 
 FEATURES = (
     palette, shortcuts, workspace, themes, settings, jump, secrets, agents, sessions, export, undo, review, models,
-    sandbox, statistics, rerun, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, prompt, events,
-    browser, replay,
+    sandbox, statistics, rerun, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, pictures, prompt,
+    events, browser, replay,
 )  # fmt: skip
 _PLACES = {id: place for place, id in enumerate(ORDER)}
 ROWS: tuple[Command, ...] = tuple(

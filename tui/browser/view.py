@@ -64,7 +64,7 @@ ACTIONS = {
     "browser.take": "ask('take')",
     "browser.hints": "hints",
     "browser.type": "ask('type')",
-    "browser.enter": "ask('enter')",
+    "browser.enter": "press_enter",
     "browser.open": "ask('open')",
     "browser.back": "ask('back')",
     "browser.forward": "ask('forward')",
@@ -364,6 +364,13 @@ class BrowserView(Widget, can_focus=True):
         self.refresh()
 
     # -- acting on the page --------------------------------------------------------------------------------------------
+
+    def action_press_enter(self) -> None:
+        """Press Enter in the page if the user has control; otherwise enlarge the page."""
+        if self._model is not None and self._model.taken:
+            self.action_ask("enter")
+        else:
+            self.action_zoom()
 
     def action_ask(self, action: str) -> None:
         self.post_message(self.ActionRequested(action))

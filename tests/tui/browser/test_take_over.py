@@ -138,6 +138,16 @@ def test_page_whose_texts_all_fit_has_no_mark() -> None:
     assert not any("…" in line for line in lines)
 
 
+async def test_enter_enlarges_the_page_while_the_agent_has_control() -> None:
+    async with running((80, 24)) as it:
+        await open_page(it)
+        await it.press("enter")
+        view = it.app.workspace.browser._view
+        assert view is not None
+        assert view.part.width < 1280
+        assert browser_calls(it) == []
+
+
 async def test_title_says_how_many_texts_are_cut() -> None:
     async with running((80, 24)) as it:
         await open_page(it, look={**PAGE, "texts": TABLE})

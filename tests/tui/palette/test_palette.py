@@ -50,6 +50,7 @@ OTHER_WORDS = {
     "diff": "conv.changes",
     "screenshot": "pane.browser",
     "plot": "pane.chat",
+    "save image": "picture.save",
     "full screen": "pane.chat",
     "shortcut": "app.help",
     "clear": "conv.new",
