@@ -78,6 +78,8 @@ ACTIONS = {
     "browser.zoom": "zoom",
     "browser.numbers": "numbers",
     "browser.copy_words": "copy_words",
+    "browser.open_picture": "app.command('picture.open')",
+    "browser.save_picture": "app.command('picture.save')",
 }
 
 

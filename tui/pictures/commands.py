@@ -99,7 +99,7 @@ ROWS = (
     Command("chat.save_picture", ("s",), "Save the picture", "Save the picture of the block under the cursor.",
             Group.READING, Scope.CHAT, run=save_picture),
     Command("browser.open_picture", ("v",), "Open the picture", "Open the screenshot in this machine's viewer.",
-            Group.READING, Scope.BROWSER, run=open_picture),
+            Group.READING, Scope.BROWSER, native=True),
     Command("browser.save_picture", ("s",), "Save the picture", "Save the screenshot to a new file.",
-            Group.READING, Scope.BROWSER, run=save_picture),
+            Group.READING, Scope.BROWSER, native=True),
 )  # fmt: skip
