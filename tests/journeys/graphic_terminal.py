@@ -1,13 +1,14 @@
-"""A terminal that draws pictures: it answers as kitty or a terminal with sixel does, and knows what is to be seen.
+"""A terminal that draws pictures: it answers as kitty, iTerm2 or a terminal with sixel does, and knows what is seen.
 
-Kitty's pictures are kept by their numbers, and its placeholders are looked up in the cells, mark by mark. Sixels lie in
-a plane of pixels, from which a cell that is written erases its own. The tables are this file's own, so that the
-program's are not proved by themselves.
+Kitty's pictures are kept by their numbers, and its placeholders are looked up in the cells, mark by mark. Sixels and
+inline images lie in a plane of pixels, from which a cell that is written erases its own. The tables are this file's
+own, so that the program's are not proved by themselves.
 """
 
 from __future__ import annotations
 
 import base64
+import io
 import re
 import unicodedata
 import zlib
@@ -23,9 +24,13 @@ CELL = (10, 20)
 LARGEST_SIXEL = 1000
 """The length of a square of pixels that xterm uses by default."""
 PLACEHOLDER = "\U0010eeee"
-KITTY, SIXEL = "kitty", "sixel"
-_STRING = re.compile(rb"\x1b_G(?P<kitty>[^\x1b]*)\x1b\\|\x1bP(?P<sixel>[\d;]*q[^\x1b]*)\x1b\\", re.DOTALL)
-_BEGUN = re.compile(rb"\x1b(?:[_P][^\x1b]*\x1b?)?\Z|\x1b\[[\d;>?]*\Z", re.DOTALL)
+KITTY, SIXEL, ITERM2 = "kitty", "sixel", "iterm2"
+_NAMES = {KITTY: "kitty(0.42.0)", ITERM2: "iTerm2 3.5.2"}
+_STRING = re.compile(
+    rb"\x1b_G(?P<kitty>[^\x1b]*)\x1b\\|\x1bP(?P<sixel>[\d;]*q[^\x1b]*)\x1b\\|\x1b\]1337;File=(?P<inline>[^\x07]*)\x07",
+    re.DOTALL,
+)
+_BEGUN = re.compile(rb"\x1b(?:[_P][^\x1b]*\x1b?|\](?:1(?:3(?:3(?:7[^\x07]*)?)?)?)?)?\Z|\x1b\[[\d;>?]*\Z", re.DOTALL)
 _ASKED = re.compile(rb"\x1b\[>q|\x1b\[16t|\x1b\[c")
 # UnicodeData 6.0: class 230, joining with nothing. A few of them suffice to read rows and columns of a small pane.
 MARKS = [
@@ -134,6 +139,8 @@ class GraphicTerminal(OurTerminal):
             at = string.end()
             if (kitty := string["kitty"]) is not None:
                 self._kitty(kitty)
+            elif (inline := string["inline"]) is not None:
+                self._inline(inline)
             else:
                 self._sixel(string["sixel"])
         self._text(data[at:])
@@ -150,7 +157,7 @@ class GraphicTerminal(OurTerminal):
         self.asked += 1
         told = {
             b"\x1b_G": "\x1b_Gi=31;OK\x1b\\",
-            b"\x1b[>q": "\x1bP>|kitty(0.42.0)\x1b\\" if self.kind == KITTY else "\x1bP>|XTerm(390)\x1b\\",
+            b"\x1b[>q": f"\x1bP>|{_NAMES.get(self.kind, 'XTerm(390)')}\x1b\\",
             b"\x1b[16t": "" if self.kind == SIXEL else f"\x1b[6;{CELL[1]};{CELL[0]}t",  # as xterm keeps it to itself
             b"\x1b[c": "\x1b[?62;4;22c" if self.kind == SIXEL else "\x1b[?62;22c",
         }
@@ -202,11 +209,25 @@ class GraphicTerminal(OurTerminal):
         assert y + image.height < self.plane.height, "a sixel in the last row scrolls the screen"
         self.plane.paste(image, (x, y))
 
+    # -- inline images -------------------------------------------------------------------------------------------------
+
+    def _inline(self, string: bytes) -> None:
+        head, _, payload = string.decode("ascii").partition(":")
+        told = dict(pair.split("=", 1) for pair in head.split(";"))
+        assert (told["inline"], told["preserveAspectRatio"], told["doNotMoveCursor"]) == ("1", "0", "1")
+        if self.kind != ITERM2:
+            return
+        size = int(told["width"]) * CELL[0], int(told["height"]) * CELL[1]
+        image = Image.open(io.BytesIO(base64.b64decode(payload))).convert("RGB").resize(size)
+        self.drawn += 1
+        self.sent_bytes += len(payload)
+        self.plane.paste(image, (self._screen.cursor.x * CELL[0], self._screen.cursor.y * CELL[1]))
+
     # -- visible pictures ----------------------------------------------------------------------------------------------
 
     def seen(self) -> tuple[Image.Image, set[tuple[int, int]]]:
         """The pixels of all pictures on the screen, in the size of their cells, and the cells that have one."""
-        if self.kind == SIXEL:
+        if self.kind != KITTY:
             cells = {
                 (x, y)
                 for y in range(self._screen.lines)

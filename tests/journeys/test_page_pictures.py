@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat
 
 from tests.doubles import FINISH, write_script
-from tests.journeys.graphic_terminal import CELL, KITTY, SIXEL, GraphicTerminal
+from tests.journeys.graphic_terminal import CELL, ITERM2, KITTY, SIXEL, GraphicTerminal
 from tests.program import Handloom
 from tui.terminal_io.graphics.picture_cells import KEPT_SIDE
 
@@ -151,11 +151,11 @@ def ends_whole(terminal: GraphicTerminal) -> bool:
     return terminal.end() == 0 and terminal.is_whole and not terminal.pictures
 
 
-@pytest.mark.parametrize("kind", [KITTY, SIXEL])
+@pytest.mark.parametrize("kind", [KITTY, SIXEL, ITERM2])
 def test_page_is_drawn_and_updated(handloom: Handloom, site: Site, kind: str) -> None:
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
-        until(terminal, lambda: kind == SIXEL or widest(terminal) > KEPT_SIDE, "not as sharp as the page is")
+        until(terminal, lambda: kind != KITTY or widest(terminal) > KEPT_SIDE, "not as sharp as the page is")
         erased = terminal.erased
         site.may_change.set()
         until(terminal, lambda: shows(terminal, OTHER), "the page is not seen as it is after its change")
@@ -163,7 +163,7 @@ def test_page_is_drawn_and_updated(handloom: Handloom, site: Site, kind: str) ->
         assert ends_whole(terminal)
 
 
-@pytest.mark.parametrize("kind", [KITTY, SIXEL])
+@pytest.mark.parametrize("kind", [KITTY, SIXEL, ITERM2])
 def test_moved_or_covered_picture_leaves_no_rest(handloom: Handloom, site: Site, kind: str) -> None:
     with browsing(handloom, site, kind) as terminal:
         until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")

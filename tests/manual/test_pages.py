@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from core.agent.agent_files import read_folder
+from core.security.analyzers.invariant import USER_FILE, read_policies
 from core.security.policy import read_policy
 from core.settings.config import Settings
 from core.trust.hook_file import hooks_of
@@ -64,10 +65,15 @@ def _hooks(text: str, folder: Path) -> None:
     assert not problems
 
 
+def _invariant(text: str, folder: Path) -> None:
+    assert read_policies(text, USER_FILE)
+
+
 FILES: Mapping[str, Callable[[str, Path], None]] = {
     "config.toml": _configuration,
     "policy.toml": _policy,
     "hooks.toml": _hooks,
+    USER_FILE: _invariant,
 }
 """The files that TOML examples are, by the comment in their first line, and what reads them."""
 

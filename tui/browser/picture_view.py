@@ -149,10 +149,11 @@ class PictureView:
         if terminal is None or method == "blocks" or model.pictures is None:
             return model.pictures
         if self._picture is None:
-            from tui.terminal_io.graphics.terminal_picture import KittyPicture, SixelPicture
+            from tui.terminal_io.graphics.terminal_picture import PICTURES
 
-            kind = KittyPicture if method == "kitty" else SixelPicture
-            self._picture = kind(terminal, self._ready, lambda work: self._pane.run_worker(work, group="graphics"))
+            self._picture = PICTURES[method](
+                terminal, self._ready, lambda work: self._pane.run_worker(work, group="graphics")
+            )
         if self._sharp is None or self._sharp[0] is not model.pictures:
             self._sharp = (model.pictures, model.pictures.sharper())
             self._sharp[1].on_wanted = self._start_loading
@@ -250,9 +251,9 @@ class PictureView:
         place = self._screen_region
         if self._picture is None or self._is_over or not place:
             return ""
-        from tui.terminal_io.graphics.terminal_picture import SixelPicture
+        from tui.terminal_io.graphics.terminal_picture import PixelPicture
 
-        if not isinstance(self._picture, SixelPicture):
+        if not isinstance(self._picture, PixelPicture):
             return ""
         screen = self._pane.screen
         if not screen.is_active or place.bottom >= screen.size.height or self._is_covered(place):

@@ -199,7 +199,9 @@ def terminal(machine: Machine) -> Finding:
             pictures.handle_reply(reply)
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
-        facts += {"kitty": [_("kitty graphics")], "sixel": [_("sixel graphics")]}.get(pictures.method, [])
+        facts += {"kitty": [_("kitty graphics")], "iterm2": [_("inline images")], "sixel": [_("sixel graphics")]}.get(
+            pictures.method, []
+        )
     found = ", ".join(facts)
     if not speaks_utf8(environ):
         return note(found, _("Only ASCII characters can be shown. Set LANG to a UTF-8 locale."))

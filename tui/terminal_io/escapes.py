@@ -107,6 +107,12 @@ def sixel(data: str) -> str:
     return f"{_ESC}P0;1;0q{data}{_END}"
 
 
+def inline_image(data: str, columns: int, rows: int) -> str:
+    """Return iTerm2's inline image of so many cells, from a file in base64."""
+    fits = f"width={columns};height={rows};preserveAspectRatio=0;doNotMoveCursor=1"
+    return f"{_ESC}]1337;File=inline=1;{fits}:{data}\a"
+
+
 def at_cell(sequence: str, column: int, row: int) -> str:
     """Write a sequence at a cell of the screen, counted from 0; the cursor returns to its place."""
     return f"{_ESC}7{_ESC}[{row + 1};{column + 1}H{sequence}{_ESC}8"

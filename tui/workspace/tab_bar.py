@@ -24,7 +24,7 @@ PANE_NAMES = {"chat": _("chat"), "events": _("events"), "terminal": _("terminal"
 MIN_TITLE_CELLS = 8
 """Titles are shortened to this before tabs are hidden."""
 LEAST_CELLS = 12
-"""With less room for the tabs, the names of the panes are left out; with more, the plus always has a place."""
+"""With less room for the tabs, only the current one is shown, as a number; with more, the plus always has a place."""
 _MIDDLE_BUTTON = 2
 
 
@@ -110,6 +110,9 @@ class TabStrip(Widget):
             for pane in self._panes
         ]
         room = width - sum(cell_len(cell.text) for cell in right)
+        if right and room < LEAST_CELLS and (counted := self._counted(room)) is not None:
+            self._cells = [counted, _Cell(" " * (room - cell_len(counted.text)), "", ""), *right]
+            return Content.assemble(*((cell.text, cell.style) for cell in self._cells))
         if room < LEAST_CELLS:
             right, room = [], width
         left = fit_tabs(self._items, self._current, room - (len(NEW) if room > LEAST_CELLS else 0), self._first)
@@ -119,6 +122,16 @@ class TabStrip(Widget):
             gap -= len(NEW)
         self._cells = [*left, _Cell(" " * max(0, gap), "", ""), *right]
         return Content.assemble(*((cell.text, cell.style) for cell in self._cells))
+
+    def _counted(self, room: int) -> _Cell | None:
+        """The current conversation as a number of how many, where its title has no room; None if that has none."""
+        if not 0 <= self._current < len(self._items):
+            return None
+        item, count = self._items[self._current], len(self._items)
+        number = f"{self._current + 1}/{count}" if count > 1 else "1"
+        text = f" {number} {item.mark.glyph} "
+        style = "bold $foreground on $surface"
+        return _Cell(text, style, f"tab:{self._current}") if cell_len(text) <= room else None
 
     def places(self) -> list[tuple[int, str]]:
         """The column and the target of each tab and pane name: `tab:INDEX` or `pane:NAME`."""

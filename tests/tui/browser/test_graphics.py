@@ -76,6 +76,12 @@ def terminal(setting: str = "auto", *answers: str, **environ: str) -> GraphicsTe
         ("auto", (SIXEL[0], "\x1b[?1;2c"), {}, "blocks"),
         ("auto", (SIXEL[0], "\x1b[?64;14;40c"), {}, "blocks"),
         ("sixel", KITTY + SIXEL, {}, "sixel"),
+        ("auto", ("\x1bP>|iTerm2 3.5.2\x1b\\",), {}, "iterm2"),
+        ("auto", ("\x1bP>|iTerm2 3.5.2\x1b\\", *SIXEL), {}, "iterm2"),
+        ("sixel", ("\x1bP>|iTerm2 3.5.2\x1b\\", *SIXEL), {}, "sixel"),
+        ("iterm2", ("\x1bP>|WezTerm 20240203\x1b\\", *SIXEL), {}, "iterm2"),
+        ("iterm2", KITTY, {}, "blocks"),
+        ("auto", (), {"TERM_PROGRAM": "iTerm.app", "LC_TERMINAL": "iTerm2"}, "blocks"),
         ("blocks", KITTY + SIXEL, {}, "blocks"),
     ],
 )

@@ -21,10 +21,12 @@ from typing import IO, Any, Literal
 from tui.terminal_io.escapes import QUERY_IMAGES
 from tui.terminal_io.graphics.kitty import QUERY, QUERY_REPLY, deletion
 
-Method = Literal["kitty", "sixel", "blocks"]
+Method = Literal["kitty", "iterm2", "sixel", "blocks"]
 
 PLACEHOLDER_TERMINALS = {"kitty": (0, 28), "ghostty": (0, 0)}
 """The terminals that know Unicode placeholders, and since which version."""
+INLINE_TERMINALS = ("iterm2", "wezterm", "mintty")
+"""The beginnings of the names of terminals that know iTerm2's inline images; the first one has no better way."""
 READ_TIMEOUT_S = 2.0
 """How long a terminal may take to read a picture; after that it gets the next one without a reply."""
 _NAME = re.compile(r"\x1b[P]>\|([\x20-\x7e]{1,64})\x1b\\")
@@ -57,12 +59,16 @@ class GraphicsTerminal:
         self._is_multiplexed = bool(environ.get("TMUX") or environ.get("STY"))
         self._measure_cell, self._measured = measure_cell, (0, 0)
         self._fills_placeholders = self._has_kitty = self._has_sixel = False
+        self._name = ""
         self._read: asyncio.Event | None = None
 
     @property
     def method(self) -> Method:
         if self._has_kitty and (self._setting == "kitty" or (self._setting == "auto" and self._fills_placeholders)):
             return "kitty"
+        known = INLINE_TERMINALS if self._setting == "iterm2" else INLINE_TERMINALS[:1]
+        if self._name.startswith(known) and self._setting in ("auto", "iterm2"):
+            return "iterm2"
         if self._has_sixel and self._setting in ("auto", "sixel") and self.cell[0]:
             return "sixel"
         return "blocks"
@@ -87,7 +93,8 @@ class GraphicsTerminal:
             if self._read is not None:
                 self._read.set()
         elif name := _NAME.fullmatch(reply):
-            self._fills_placeholders = _fills_placeholders(name[1])
+            self._name = name[1].lower()
+            self._fills_placeholders = _fills_placeholders(self._name)
         elif device := _DEVICE.fullmatch(reply):
             self._has_sixel = "4" in device[1].split(";")
         elif size := _CELL.fullmatch(reply):

@@ -9,6 +9,8 @@ BYTES_PER_S. `clear` deletes the picture of a pane that is hidden.
 from __future__ import annotations
 
 import asyncio
+import base64
+import io
 import re
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -17,9 +19,9 @@ from typing import Any, NamedTuple
 
 from PIL import Image, ImageChops
 
-from tui.terminal_io.escapes import at_cell, sixel
+from tui.terminal_io.escapes import at_cell, inline_image, sixel
 from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
-from tui.terminal_io.graphics.kitty import PICTURE_IDS, placeholders, transmission
+from tui.terminal_io.graphics.kitty import LEVEL, PICTURE_IDS, placeholders, transmission
 from tui.terminal_io.graphics.picture_cells import ROUNDED, Pixels
 
 BYTES_PER_S = 4_000_000
@@ -228,7 +230,7 @@ class KittyPicture(TerminalPicture):
         await read
 
 
-class SixelPicture(TerminalPicture):
+class PixelPicture(TerminalPicture):
     """A picture in pixels over the pane's cells, which is written again after cells are drawn."""
 
     def __init__(self, *parts: Any) -> None:
@@ -239,15 +241,33 @@ class SixelPicture(TerminalPicture):
         """Return what draws the picture from a cell of the screen on; empty if there is none."""
         if self._shown is None:
             return ""
-        width, height = self._shown.cell
+        width, height = self._shown.cell if all(self._shown.cell) else DEFAULT_CELL
         return "".join(
             at_cell(tile.drawing, column + tile.left // width, row + tile.top // height) for tile in self._tiles
         )
+
+    async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
+        self._shown, self._tiles = request, tiles
+        self._ready()
+
+
+class SixelPicture(PixelPicture):
+    """A picture in sixels."""
 
     def _make(self, request: PictureRequest) -> list[Tile]:
         width, height = request.cell
         return sixels(scaled(request, exact=True), (MAX_SIDE // width * width, MAX_SIDE // height * height))
 
-    async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
-        self._shown, self._tiles = request, tiles
-        self._ready()
+
+class InlinePicture(PixelPicture):
+    """A picture as an inline image of iTerm2, which scales it into its cells."""
+
+    def _make(self, request: PictureRequest) -> list[Tile]:
+        pixels = scaled(request, exact=False)
+        file = io.BytesIO()
+        Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb).save(file, "PNG", compress_level=LEVEL)
+        return [Tile(0, 0, inline_image(base64.b64encode(file.getvalue()).decode("ascii"), *request.size))]
+
+
+PICTURES: dict[str, type[TerminalPicture]] = {"kitty": KittyPicture, "iterm2": InlinePicture, "sixel": SixelPicture}
+"""By the method of the terminal."""
