@@ -61,6 +61,13 @@ class Runtime(Protocol):
         """
         ...
 
+    async def facts(self) -> Mapping[str, str]:
+        """What the agent is told about where its commands run: system, shell, isolation, network, programs and git.
+
+        Texts by name, in order; without those that are not known yet. Returns within a second or two, raises nothing.
+        """
+        ...
+
     async def list_folder(self, path: str) -> list[str]:
         """The names in a folder inside, those of folders with a slash at the end; none if there is no such folder.
 

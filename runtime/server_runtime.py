@@ -19,6 +19,7 @@ from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
 from core.sandbox_types import Job, Port, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
+from runtime.sandbox_facts import ELSEWHERE, NETWORK, SANDBOX, UNKNOWN_NETWORK, ordered
 from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ class ServerRuntime(ABC):
         """Return notes to append to the output of the command that just ended; empty strings are ignored."""
         return []
 
+    def _boundary(self) -> dict[str, str]:
+        """Return what is known without a look inside: what separates the sandbox from this machine, and its network."""
+        return {SANDBOX: ELSEWHERE, NETWORK: UNKNOWN_NETWORK}
+
     # -- start and end -----------------------------------------------------------------------------------------------
 
     async def start(self, say: Say = silently) -> None:
@@ -152,6 +157,14 @@ class ServerRuntime(ABC):
         for line in (*moved, *await self._notes()):
             observation = with_note(observation, line)
         return observation
+
+    async def facts(self) -> Mapping[str, str]:
+        """Return what the agent is told about the sandbox; see core.protocols.Runtime."""
+        found = {}
+        if self._client is not None:
+            with suppress(RuntimeUnavailableError):  # the next action reports it
+                found = await self._client.facts()
+        return ordered({**found, **self._boundary()})
 
     async def set_environment(self, variables: Mapping[str, str | None]) -> None:
         """Set variables for the agent's programs; see core.protocols.Runtime."""

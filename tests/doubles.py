@@ -45,6 +45,10 @@ class Unconfined:
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
 
+    async def facts(self) -> Mapping[str, str]:
+        """Nothing is known."""
+        return {}
+
     async def list_folder(self, path: str) -> list[str]:
         """It has no files."""
         return []

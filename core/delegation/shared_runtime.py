@@ -38,6 +38,10 @@ class SharedRuntime:
     def web_hosts(self) -> Mapping[str, int]:
         return self._runtime.web_hosts
 
+    async def facts(self) -> Mapping[str, str]:
+        """As the parent."""
+        return await self._runtime.facts()
+
     async def list_folder(self, path: str) -> list[str]:
         """As the parent. Raises RuntimeUnavailableError."""
         return await self._runtime.list_folder(path)

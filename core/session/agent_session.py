@@ -88,6 +88,7 @@ class AgentSession(SessionParts):
         await self.undo.finish_interrupted()
         await self.consent.load()
         self.tasks.spawn(self.hooks.begin())
+        self.tasks.spawn(self.memory.look_around())  # the first message needs it
         await self.approval.load()
         self.approval.watch()
 

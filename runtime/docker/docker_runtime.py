@@ -31,6 +31,7 @@ from runtime.isolation.egress_proxy import PROXY_SOCKET, EgressProcess, egress_p
 from runtime.isolation.git_forwarder import GIT_SOCKET, git_forwarder
 from runtime.isolation.protected_paths import Mounts, ProtectionError, Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
+from runtime.sandbox_facts import CONTAINER, NETWORK, SANDBOX, UNLIMITED, network_text
 from runtime.server_runtime import ServerRuntime
 
 if TYPE_CHECKING:
@@ -216,6 +217,11 @@ class DockerRuntime(ServerRuntime):
             await self._launched.container.unpause()
             return True
         return status == "running" and self._pool.access.is_remote
+
+    def _boundary(self) -> dict[str, str]:
+        network, hosts = self._pool.options.network, self._isolation.allowed_hosts
+        text = network_text(() if self.is_elsewhere else hosts) if network == "none" else UNLIMITED
+        return {SANDBOX: CONTAINER, NETWORK: text}
 
     async def _notes(self) -> list[str]:
         return self._egress.take_denied() if self._egress is not None else []

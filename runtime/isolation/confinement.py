@@ -37,12 +37,25 @@ from typing import Literal
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError
 from core.sandbox_types import GitAccess
+from core.secrets.variable_names import without_secret_variables
 from runtime.isolation import bubblewrap, git_config, protected_paths
 from runtime.isolation.cgroups import ControlGroup, Limits, described
 from runtime.isolation.egress_proxy import ALLOWED_HOSTS, PROXY_SOCKET, EgressProcess, egress_process
 from runtime.isolation.git_forwarder import GIT_SOCKET, GitProcess, git_forwarder
-from runtime.isolation.protected_paths import Visibility
+from runtime.isolation.protected_paths import Mounts, Visibility
 from runtime.isolation.workspace_guard import WorkspaceGuard
+from runtime.sandbox_facts import (
+    BUBBLEWRAP,
+    NETWORK,
+    NO_SANDBOX,
+    SANDBOX,
+    UNLIMITED,
+    WITH_STATE,
+    network_text,
+    ordered,
+    parsed,
+    run_script,
+)
 from runtime.shortage_messages import memory_ran_out
 
 ABANDONED_S = 60.0
@@ -239,6 +252,28 @@ class Confinement:
             return ""
         before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
         return memory_ran_out(self._isolation.limits.memory_bytes) if self._killed > before else ""
+
+    def facts(self) -> dict[str, str]:
+        """Return what the agent is told about the sandbox, from a look at the workspace that can write nothing.
+
+        Does not need a running sandbox. Blocks for some ten milliseconds, at most `sandbox_facts.TIMEOUT_S`.
+        """
+        folder, environ = str(self._workspace), without_secret_variables(os.environ)
+        printed = b""
+        with suppress(OSError, bubblewrap.BubblewrapError):  # the next start of the sandbox reports it
+            if self.is_closed:
+                sandbox = replace(self._bubblewrap(self._workspace), mounts=Mounts, state=None, is_read_only=True)
+                with bubblewrap.hidden_arguments(sandbox.command()[0]) as (words, fds):
+                    printed = run_script(words, folder="/", environ={**environ, **WITH_STATE}, fds=fds)
+            else:
+                printed = run_script((), folder=folder, environ=environ)
+        return ordered({**parsed(printed), **self.boundary()})
+
+    def boundary(self) -> dict[str, str]:
+        """Return what separates the sandbox from this machine, and what network it has, for the agent."""
+        if not self.is_closed:
+            return {SANDBOX: NO_SANDBOX, NETWORK: UNLIMITED}
+        return {SANDBOX: BUBBLEWRAP, NETWORK: network_text(self._isolation.allowed_hosts)}
 
     def denied_calls(self) -> list[str]:
         """Return the network calls denied by rules since the last call, a line for each."""

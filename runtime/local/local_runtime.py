@@ -88,6 +88,15 @@ class LocalRuntime(ServerRuntime):
         """The server's process id, or None."""
         return self._server.pid if self._server is not None else None
 
+    async def facts(self) -> Mapping[str, str]:
+        """Return what the agent is told about the sandbox, also before it runs; see core.protocols.Runtime."""
+        if self._client is not None and self._confinement.is_closed:
+            return await super().facts()
+        return await asyncio.to_thread(self._confinement.facts)
+
+    def _boundary(self) -> dict[str, str]:
+        return self._confinement.boundary()
+
     async def _notes(self) -> list[str]:
         return [await asyncio.to_thread(self._confinement.memory_message), *self._confinement.denied_calls()]
 
