@@ -89,6 +89,14 @@ class Runtime(Protocol):
         """
         ...
 
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Let programs inside connect to these hosts too, now and after each start; replaces those of the last call.
+
+        Hosts are written as in `sandbox.allowed_hosts`; an invalid one opens nothing, and a rule that denies wins. A
+        sandbox without a proxy does nothing.
+        """
+        ...
+
     def allow_git(self, access: GitAccess) -> None:
         """Let git inside reach this with the user's tokens and ssh keys, without passing them inside.
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
-from core.events import Action, Frame, Observation, PageShown
+from core.events import Action, Frame, Observation, PageShown, Refusal
 from core.sandbox_types import Job, Port, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
 from runtime.sandbox_facts import ELSEWHERE, NETWORK, SANDBOX, UNKNOWN_NETWORK, ordered
@@ -87,6 +87,10 @@ class ServerRuntime(ABC):
         """Return notes to append to the output of the command that just ended; empty strings are ignored."""
         return []
 
+    def _refusals(self, observation: Observation) -> list[Refusal]:
+        """Return what the isolation refused since the last call; empty for a sandbox that does not know it."""
+        return []
+
     def _boundary(self) -> dict[str, str]:
         """Return what is known without a look inside: what separates the sandbox from this machine, and its network."""
         return {SANDBOX: ELSEWHERE, NETWORK: UNKNOWN_NETWORK}
@@ -154,9 +158,15 @@ class ServerRuntime(ABC):
             observation = await self._execute(self._client, action, action_id, on_frame)
         finally:
             moved = await asyncio.to_thread(guard.move_aside) if guard is not None else []
-        for line in (*moved, *await self._notes()):
+        refusals = self._refusals(observation)
+        if refusals or observation.refusals:  # those in an answer of the sandbox do not count
+            observation = observation.model_copy(update={"refusals": refusals})
+        for line in (*moved, *await self._notes(), *(refusal.text for refusal in refusals)):
             observation = with_note(observation, line)
         return observation
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:  # noqa: B027  # most launchers have no proxy
+        """Do nothing: this sandbox has no proxy; see core.protocols.Runtime."""
 
     async def facts(self) -> Mapping[str, str]:
         """Return what the agent is told about the sandbox; see core.protocols.Runtime."""

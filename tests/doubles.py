@@ -60,6 +60,9 @@ class Unconfined:
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Nothing is closed."""
 
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Nothing is closed."""
+
     def allow_git(self, access: GitAccess) -> None:
         """There is no git."""
 

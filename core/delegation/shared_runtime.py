@@ -6,7 +6,7 @@ together, as in OpenHands V0. Their commands go through one shell, one after the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from core.events import Action, Observation, PageShown
@@ -52,6 +52,9 @@ class SharedRuntime:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Does nothing: the runtime is running."""
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Does nothing: the parent decides."""
 
     def allow_git(self, access: GitAccess) -> None:
         """Does nothing: the runtime is running with what the parent may reach."""
