@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from core.agent.registry import AGENTS, Found
-from core.approval.network_access import HostOffer
+from core.approval.network_access import OFFERS_STATUS, HostOffer
 from core.controller.exit_reasons import Halt, HaltOption
 from core.controller.state import Limits, Pending, Queued
 from core.conversations.provider_keys import KeyWanted
@@ -353,11 +353,15 @@ class NetworkDouble:
 
     async def allow(self, host: str, scope: Scope) -> None:
         self._session._wish("allow_host", host, scope)
-        self.offers = self.offers[1:]
+        self._forget_first()
 
     async def dismiss(self, host: str) -> None:
         self._session._wish("dismiss_host", host)
+        self._forget_first()
+
+    def _forget_first(self) -> None:
         self.offers = self.offers[1:]
+        self._session.publish(Status("info", OFFERS_STATUS, ""))
 
 
 class SessionDouble:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
-PART_CELLS = 80
+PART_CELLS, HOST_CELLS = 80, 260
 SHOWN_PARTS = 3
 
 
@@ -100,7 +100,7 @@ class Approvals:
             case ("plan", _version):
                 self._show_plan(tab)
             case ("host", str(host)):
-                title = _("Allow network access to {host}?").format(host=sanitize_line(host))
+                title = _("Allow network access to {host}?").format(host=sanitize_line(host, HOST_CELLS))
                 self._show(Asked(title, "", _("The sandbox refused it."), host=host), host_list())
             case (_kind, int(action_id)):
                 self._app.attempt(self._ask_about(tab, action_id))
