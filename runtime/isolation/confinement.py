@@ -390,7 +390,7 @@ class Confinement:
         options = launch.options
         if sandbox.state is not None:
             options += ("--state-dir", str(sandbox.state_inside))
-        self._boundaries = self._boundaries_of(sandbox, mounts)
+        self._boundaries = await asyncio.to_thread(self._boundaries_of, sandbox, mounts)
         if has_proxy:
             socket = folder / PROXY_SOCKET
             hosts, denied = self._isolation.allowed_hosts, self.guard.denials.hosts
