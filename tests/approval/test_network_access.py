@@ -101,7 +101,7 @@ async def test_refused_host_is_offered_and_opened_for_the_conversation(tmp_path:
         (first, *_) = again.guard.conversation_permissions
         await again.approval.revoke(first)
         await again.stream.settle()
-        assert runtime.opened[-1] == (MILL,)
+        assert runtime.opened[-1:] == [(MILL,)]
 
 
 async def test_host_allowed_once_is_closed_when_the_agent_is_done(tmp_path: Path) -> None:
