@@ -72,7 +72,8 @@ class NetworkAccess:
         """Hosts that the agent is not told about yet."""
         self._dismissed: frozenset[str] = frozenset()
         """Hosts that the user wants to hear no more about until the next message."""
-        self._opened: tuple[str, ...] = ()
+        self.opened: tuple[str, ...] = ()
+        """Hosts that are open now besides those of the settings."""
         self.offers: tuple[HostOffer, ...] = ()
         """What the user has not answered, in order."""
 
@@ -86,8 +87,8 @@ class NetworkAccess:
         """Open in the sandbox what is allowed now, and close what is not any more."""
         allowed = await asyncio.to_thread(self._approval.guard.opened_hosts)
         hosts = tuple(dict.fromkeys((*allowed, *self._once)))
-        if hosts != self._opened:
-            self._opened = hosts
+        if hosts != self.opened:
+            self.opened = hosts
             await self._runtime.open_hosts(hosts)
 
     async def allow(self, host: str, scope: Scope) -> None:
@@ -129,7 +130,7 @@ class NetworkAccess:
             self._offer(event, envelope.cause)
 
     def _offer(self, observation: Observation, action_id: int | None) -> None:
-        known = {*self._opened, *self._dismissed, *(offer.host for offer in self.offers)}
+        known = {*self.opened, *self._dismissed, *(offer.host for offer in self.offers)}
         for refusal in observation.refusals:
             if refusal.host and refusal.host not in known and len(self.offers) < MAX_OFFERS:
                 known.add(refusal.host)

@@ -81,7 +81,7 @@ class Boundaries:
             if not _is_below(path, *closed):
                 return ""
             return PATH_DENIED if _is_below(path, *self.denied) else PATH_PROTECTED
-        if _is_below(path, *_OWN):
+        if _is_below(path, *_OWN) and not _is_below(path, self.home):
             return ""
         if is_gone:
             return "" if _is_below(path, *_SYSTEM, *self.visible) else PATH_HIDDEN

@@ -350,6 +350,7 @@ class NetworkDouble:
 
     _session: SessionDouble
     offers: tuple[HostOffer, ...] = ()
+    opened: tuple[str, ...] = ()
 
     async def allow(self, host: str, scope: Scope) -> None:
         self._session._wish("allow_host", host, scope)

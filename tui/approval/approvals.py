@@ -101,7 +101,7 @@ class Approvals:
                 self._show_plan(tab)
             case ("host", str(host)):
                 title = _("Allow network access to {host}?").format(host=sanitize_line(host, HOST_CELLS))
-                self._show(Asked(title, "", _("The sandbox refused it."), host=host), host_list())
+                self._show(Asked(title, _("The sandbox refused it."), host=host), host_list())
             case (_kind, int(action_id)):
                 self._app.attempt(self._ask_about(tab, action_id))
 

@@ -242,7 +242,7 @@ def test_refusals_of_the_sandbox_are_lines_of_their_own() -> None:
     cell = IPythonRunCellObservation(code="x", content="failed\n[later]", refusals=[Refusal(text="later")])
     model = folded(conversation(CmdRunAction(command="x"), (command, 1), IPythonRunCellAction(code="x"), (cell, 3)))
     shown = [(block.kind, block.title) for block in model.blocks]
-    assert [title for kind, title in shown if kind is Kind.NOTE] == [refusals[0].text, "x y", "later"]
+    assert [title for kind, title in shown if kind is Kind.NOTE] == [refusals[0].text, "x␛[2J␊y", "later"]
     assert [kind for kind, _ in shown] == [Kind.TOOL, Kind.NOTE, Kind.NOTE, Kind.TOOL, Kind.NOTE]
     assert "later" not in model.blocks[3].text, "it is not said twice"
 
