@@ -61,6 +61,13 @@ class Runtime(Protocol):
         """
         ...
 
+    async def facts(self) -> Mapping[str, str]:
+        """What the agent is told about where its commands run: system, shell, isolation, network, programs and git.
+
+        Texts by name, in order; without those that are not known yet. Returns within a second or two, raises nothing.
+        """
+        ...
+
     async def list_folder(self, path: str) -> list[str]:
         """The names in a folder inside, those of folders with a slash at the end; none if there is no such folder.
 
@@ -79,6 +86,14 @@ class Runtime(Protocol):
         """Let programs inside connect to this host or read this folder, because the user named it.
 
         Call it before `start`; without isolation it does nothing.
+        """
+        ...
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Let programs inside connect to these hosts too, now and after each start; replaces those of the last call.
+
+        Hosts are written as in `sandbox.allowed_hosts`; an invalid one opens nothing, and a rule that denies wins. A
+        sandbox without a proxy does nothing.
         """
         ...
 

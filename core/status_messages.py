@@ -1,4 +1,4 @@
-"""Status messages about model calls and what they wait for, as templates that the screen can translate.
+"""Messages about model calls and what a sandbox refused, as templates that the screen can translate.
 
 Imports nothing, so that the screen can use it without loading model code.
 """
@@ -18,6 +18,16 @@ NO_TOOLS = "{model} does not support tool calls; it will write them as text."
 RETRYING = "Retrying LLM request, {tries} in {seconds} s: {reason}"
 NO_RECORD = "The recording {path} cannot be written: {error}. Recording stops; the conversation continues."
 WAITING_FOR_SERVERS = "Waiting for MCP servers: {names}"
+HOST_REFUSED = "The sandbox refused network access to {host}; the user can allow it (sandbox.allowed_hosts)."
+HOST_DENIED = "{host} is denied by the rule {rule}"
+HOST_PRIVATE = "{host} is an address of this machine or its network; the user can add it to sandbox.allowed_hosts"
+NO_PROXY = "{what} was not reached: the sandbox has no network access except for programs that use its proxy."
+PATH_HIDDEN = "The sandbox does not show {what}; the user can make it readable (sandbox.readable_paths)."
+PATH_OUTSIDE = "Outside of the workspace, the sandbox lets commands only read: {what}."
+PATH_PROTECTED = "{what} is read-only in the sandbox, because the user's programs obey it (sandbox.protected_paths)."
+PATH_DENIED = "{what} is closed in the sandbox by a deny rule of the user (policy.toml or a permission)."
+REFUSED = (HOST_REFUSED, NO_PROXY, PATH_HIDDEN, PATH_OUTSIDE, PATH_PROTECTED, PATH_DENIED, HOST_PRIVATE, HOST_DENIED)
+"""What the isolation of a sandbox refused an action."""
 SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF = (
     "the provider asks for fewer requests",
     "no answer in time",
@@ -25,7 +35,7 @@ SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF = (
     "the provider failed",
     "the answer broke off; what was shown of it is withdrawn",
 )
-FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD, WAITING_FOR_SERVERS)
+FORMS = (FAILED_BEFORE, NO_PICTURES, NO_ROOM, FAILED, NO_TOOLS, RETRYING, NO_RECORD, WAITING_FOR_SERVERS, *REFUSED)
 """All templates; the first that matches counts."""
 WORDS = (SLOW_DOWN, NO_ANSWER, NO_CONNECTION, PROVIDER_FAILED, BROKE_OFF)
 """Values of placeholders that are translated, too."""

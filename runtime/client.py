@@ -41,6 +41,7 @@ from runtime.protocol import (
     ports_of,
     usage_of,
 )
+from runtime.sandbox_facts import MAX_OUTPUT_BYTES, parsed
 
 T = TypeVar("T")
 
@@ -176,6 +177,18 @@ class ActionExecutionClient:
         RuntimeUnavailableError.
         """
         return await self._get_json("/server_info", git_entry_of)
+
+    async def facts(self) -> dict[str, str]:
+        """Return the facts that the sandbox tells about itself, by name; none from a server that knows no such route.
+
+        Raises RuntimeUnavailableError.
+        """
+        try:
+            async with self._request("GET", "/facts", timeout=_QUERY_TIMEOUT) as response:
+                self._check_server(response)
+                return parsed(await bounded(response, MAX_OUTPUT_BYTES)) if response.status == 200 else {}
+        except (aiohttp.ClientError, TimeoutError, ValueError) as error:
+            raise self._connection_error(error) from error
 
     async def jobs(self) -> list[Job]:
         """Return the processes that commands started and that still run, oldest first. Raises

@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
-from core.events import Action, Frame, Observation, PageShown
+from core.events import Action, Frame, Observation, PageShown, Refusal
 from core.sandbox_types import Job, Port, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
+from runtime.sandbox_facts import ELSEWHERE, NETWORK, SANDBOX, UNKNOWN_NETWORK, ordered
 from runtime.shortage_messages import with_note
 
 if TYPE_CHECKING:
@@ -86,6 +87,14 @@ class ServerRuntime(ABC):
         """Return notes to append to the output of the command that just ended; empty strings are ignored."""
         return []
 
+    def _refusals(self, observation: Observation) -> list[Refusal]:
+        """Return what the isolation refused since the last call; empty for a sandbox that does not know it."""
+        return []
+
+    def _boundary(self) -> dict[str, str]:
+        """Return what is known without a look inside: what separates the sandbox from this machine, and its network."""
+        return {SANDBOX: ELSEWHERE, NETWORK: UNKNOWN_NETWORK}
+
     # -- start and end -----------------------------------------------------------------------------------------------
 
     async def start(self, say: Say = silently) -> None:
@@ -149,9 +158,23 @@ class ServerRuntime(ABC):
             observation = await self._execute(self._client, action, action_id, on_frame)
         finally:
             moved = await asyncio.to_thread(guard.move_aside) if guard is not None else []
-        for line in (*moved, *await self._notes()):
+        refusals = self._refusals(observation)
+        if refusals or observation.refusals:  # those in an answer of the sandbox do not count
+            observation = observation.model_copy(update={"refusals": refusals})
+        for line in (*moved, *await self._notes(), *(refusal.text for refusal in refusals)):
             observation = with_note(observation, line)
         return observation
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:  # noqa: B027  # most launchers have no proxy
+        """Do nothing: this sandbox has no proxy; see core.protocols.Runtime."""
+
+    async def facts(self) -> Mapping[str, str]:
+        """Return what the agent is told about the sandbox; see core.protocols.Runtime."""
+        found = {}
+        if self._client is not None:
+            with suppress(RuntimeUnavailableError):  # the next action reports it
+                found = await self._client.facts()
+        return ordered({**found, **self._boundary()})
 
     async def set_environment(self, variables: Mapping[str, str | None]) -> None:
         """Set variables for the agent's programs; see core.protocols.Runtime."""

@@ -45,6 +45,10 @@ class Unconfined:
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
 
+    async def facts(self) -> Mapping[str, str]:
+        """Nothing is known."""
+        return {}
+
     async def list_folder(self, path: str) -> list[str]:
         """It has no files."""
         return []
@@ -54,6 +58,9 @@ class Unconfined:
         return None
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
+        """Nothing is closed."""
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
         """Nothing is closed."""
 
     def allow_git(self, access: GitAccess) -> None:

@@ -980,15 +980,17 @@ THREATS = (
     Threat(
         "S18",
         "Data is sent away: by HTTP, DNS, ICMP, UDP, IPv6, sockets of the host, a repository",
-        "There is no network; hosts that the user allowed are called by a proxy on the host, which resolves the "
-        "names itself",
+        "There is no network; a proxy on the host calls the hosts that the user allowed and resolves their names "
+        "itself. The user is asked about a host only if that proxy refused it, whatever a command prints",
         (
             "tests/runtime/isolation/test_confinement.py::test_no_escape_attempt_succeeds",
             "tests/docker/test_isolation.py::test_no_escape_attempt_succeeds",
             "tests/docker/test_isolation.py::test_container_reaches_only_allowed_hosts",
             "tests/runtime/isolation/test_confinement.py::test_escape_attempts_succeed_without_isolation",
             "tests/runtime/isolation/test_egress_proxy.py::test_sandbox_reaches_only_allowed_hosts",
-            "tests/runtime/isolation/test_egress_proxy.py::test_no_proxy_runs_without_allowed_hosts",
+            "tests/runtime/isolation/test_egress_proxy.py::test_without_allowed_hosts_the_proxy_refuses_everything",
+            "tests/runtime/isolation/test_refusals.py::test_hostile_output_is_bounded_and_makes_no_offer",
+            "tests/runtime/isolation/test_refusals.py::test_only_names_of_the_internet_without_wildcards_are_offered",
         ),
         is_blocker=True,
     ),

@@ -28,7 +28,10 @@ MAX_REQUEST_BYTES = 1 << 20
 
 
 class WarmRuntime(LocalRuntime):
-    """Implements core.protocols.Runtime."""
+    """Implements core.protocols.Runtime. Knows no facts, so that conversations do not depend on the machine."""
+
+    async def facts(self) -> Mapping[str, str]:
+        return {}
 
     async def _spawn(
         self, command: Sequence[str], fds: Sequence[int], stderr: BinaryIO, environ: Mapping[str, str]

@@ -6,7 +6,7 @@ together, as in OpenHands V0. Their commands go through one shell, one after the
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 
 from core.events import Action, Observation, PageShown
@@ -38,6 +38,10 @@ class SharedRuntime:
     def web_hosts(self) -> Mapping[str, int]:
         return self._runtime.web_hosts
 
+    async def facts(self) -> Mapping[str, str]:
+        """As the parent."""
+        return await self._runtime.facts()
+
     async def list_folder(self, path: str) -> list[str]:
         """As the parent. Raises RuntimeUnavailableError."""
         return await self._runtime.list_folder(path)
@@ -48,6 +52,9 @@ class SharedRuntime:
 
     def allow(self, *, host: str = "", folder: str = "") -> None:
         """Does nothing: the runtime is running."""
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Does nothing: the parent decides."""
 
     def allow_git(self, access: GitAccess) -> None:
         """Does nothing: the runtime is running with what the parent may reach."""

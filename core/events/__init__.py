@@ -42,6 +42,7 @@ from core.events.base import (
     Observation,
     PageShown,
     RecallType,
+    Refusal,
     Status,
     TerminalOutput,
     TokenDelta,

@@ -224,12 +224,28 @@ class Action(Event):
         return thought if isinstance(thought, str) else ""
 
 
+class Refusal(BaseModel):
+    """Something that the isolation of the sandbox refused an action. Not part of V0.
+
+    Made on this machine from what the isolation knows, never by the sandbox.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    text: str
+    """One line for the user and the agent."""
+    host: str = ""
+    """HOST or HOST:PORT that the sandbox's own proxy refused and the user can allow; else empty."""
+
+
 class Observation(Event):
     """The result of an action, or something that happened in the environment."""
 
     kinds: ClassVar[dict[str, type[Observation]]] = {}
 
     content: str = ""
+    refusals: list[Refusal] = []
+    """What the isolation refused meanwhile. Left out of the stored form if empty."""
 
     @property
     def success(self) -> bool | None:

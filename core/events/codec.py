@@ -30,11 +30,11 @@ from core.events.base import (
 )
 
 ENVELOPE_KEYS = ("id", "timestamp", "source", "cause", "conversation_id")
-TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout", "judgement")
+TOP_FIELDS = ("tool_call_metadata", "llm_metrics", "timeout", "judgement", "refusals")
 """Fields of events outside of `args` and `extras`."""
 _NOT_INNER = set(TOP_FIELDS)
-_ACTION_KEYS = {"action", "args", "message", *TOP_FIELDS, *ENVELOPE_KEYS}
-_OBSERVATION_KEYS = {"observation", "content", "extras", "success", *_ACTION_KEYS} - {
+_ACTION_KEYS = {"action", "args", "message", *TOP_FIELDS, *ENVELOPE_KEYS} - {"refusals"}
+_OBSERVATION_KEYS = {"observation", "content", "extras", "success", "refusals", *_ACTION_KEYS} - {
     "action",
     "args",
     "timeout",
@@ -92,6 +92,8 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
         data["extras"] = fields
         if derived and event.success is not None:
             data["success"] = event.success
+        if event.refusals:
+            data["refusals"] = [refusal.model_dump(mode="json") for refusal in event.refusals]
     if event.tool_call_metadata is not None:
         data["tool_call_metadata"] = dict(event.tool_call_metadata)  # already JSON, and by far the largest part
     if event.llm_metrics is not None:
@@ -102,6 +104,7 @@ def event_to_dict(event: Event, *, derived: bool = True) -> JsonObject:
 def without_ours(form: JsonObject, event: Event) -> JsonObject:
     """The form without the fields that only Handloom has: classes of V0 fail on fields that they do not know."""
     part = "args" if "action" in form else "extras"
+    form = {name: value for name, value in form.items() if name != "refusals"}
     if not event.ours or not isinstance(form.get(part), dict):
         return form
     return {**form, part: {name: value for name, value in form[part].items() if name not in event.ours}}
@@ -145,6 +148,8 @@ def _known_from_dict(cls: type[Event], data: Mapping[str, Any]) -> tuple[Event, 
     else:
         _accept_legacy_extras(cls.kind, values)
         values["content"] = data.get("content") or ""
+        if data.get("refusals") is not None:
+            values["refusals"] = data["refusals"]
     fields = cls.model_fields
     strange = {key: values.pop(key) for key in list(values) if key not in fields}
     if strange:

@@ -271,6 +271,7 @@ class RecallObservation(Observation):
     """What memory found."""
 
     kind: ClassVar[str] = "recall"
+    ours: ClassVar[frozenset[str]] = frozenset({"environment"})
 
     recall_type: RecallType
     repo_name: str = ""
@@ -284,6 +285,8 @@ class RecallObservation(Observation):
     conversation_instructions: str = ""
     working_dir: str = ""
     microagent_knowledge: list[MicroagentKnowledge] = []
+    environment: dict[str, str] = {}
+    """What the agent is told about its system, shell, sandbox, network, programs and git; later what has changed."""
 
     @property
     def message(self) -> str:

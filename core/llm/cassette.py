@@ -56,6 +56,8 @@ KEY = "<handloom:key>"
 PYTHON = "<handloom:python>"
 _KEYS = re.compile(r"\b(?:sk|pk|gsk|xai|AIza|ghp|github_pat)[-_][A-Za-z0-9_-]{16,}|(?<=[Bb]earer )[^\s\"',}]{8,}")
 _PYTHON = re.compile(r"(?<=\[Python interpreter: )[^\]\n]+")
+_ENVIRONMENT = re.compile(r"\n*\[Environment(?: changed)?\] [^\n]*")
+"""What `core.memory` tells the agent about the machine."""
 _DATES = re.compile(r"(?<=Today's date is )\d{4}-\d\d-\d\d")
 _PICTURES = re.compile(r"data:[a-z]+/[a-z.+-]+;base64,[A-Za-z0-9+/=]+")
 
@@ -158,7 +160,7 @@ class Scrubber:
     """Replaces what must not or cannot be in a cassette.
 
     That is: values of secret variables, text that looks like a key, the bytes of pictures, the paths of the workspace,
-    the home folder and Python, and today's date.
+    the home folder and Python, and today's date. What the agent is told about the machine is removed.
     """
 
     def __init__(self, workspace: str, environ: Mapping[str, str], redactor: Redactor | None = None) -> None:
@@ -173,7 +175,7 @@ class Scrubber:
         for folder, mark in self._folders:
             text = re.sub(re.escape(folder) + r"(?![\w-]|\.\w)", mark, text)
         text = without_secrets(_KEYS.sub(KEY, text), self._redactor)
-        return _PYTHON.sub(PYTHON, _DATES.sub(DATE, text))
+        return _PYTHON.sub(PYTHON, _DATES.sub(DATE, _ENVIRONMENT.sub("", text)))
 
     def restore_folders(self, text: str) -> str:
         """Return a recorded text of the model with the folders of this place."""

@@ -7,7 +7,7 @@ estimate by what the provider counted in an earlier request.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -158,6 +158,15 @@ def seen_pictures(observation: Observation) -> list[str]:
     return picture_urls(observation)
 
 
+ENVIRONMENT, ENVIRONMENT_CHANGED = "[Environment]", "[Environment changed]"
+"""The beginning of a line that depends on the machine; `core.llm.cassette` removes such lines."""
+
+
+def environment_text(facts: Mapping[str, str], mark: str = ENVIRONMENT) -> str:
+    """Return what the agent is told about where its commands run, as one line."""
+    return f"{mark} " + ". ".join(f"{name}: {value}" for name, value in facts.items()) + "."
+
+
 def _recall_text(found: RecallObservation) -> str:
     parts: list[str] = []
     if found.recall_type is RecallType.WORKSPACE_CONTEXT:
@@ -165,6 +174,8 @@ def _recall_text(found: RecallObservation) -> str:
             parts.append(f"The working directory is {found.working_dir}")
         if found.date:
             parts.append(f"Today's date is {found.date} (UTC)")
+        if found.environment:
+            parts.append(environment_text(found.environment))
         if found.repo_name:
             where = f" in {found.repo_directory}" if found.repo_directory else ""
             branch = f" on branch {found.repo_branch}" if found.repo_branch else ""
@@ -188,6 +199,8 @@ def _recall_text(found: RecallObservation) -> str:
         f'Knowledge that "{item.trigger}" brought up ({item.name}). Use it where it helps.\n{item.content}'
         for item in found.microagent_knowledge
     ]
+    if found.environment and found.recall_type is not RecallType.WORKSPACE_CONTEXT:
+        parts.append(environment_text(found.environment, ENVIRONMENT_CHANGED))
     return "\n".join(parts)
 
 

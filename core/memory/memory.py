@@ -14,7 +14,7 @@ import asyncio
 import logging
 import posixpath
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -57,12 +57,27 @@ LOOKED_BACK = 20
 """How many results are searched for the working folder, because hooks and setup leave some too."""
 _WORK = (CmdOutputObservation, FileEditObservation, FileReadObservation)
 MAX_HEAD_BYTES = 1024
+FACTS_WAIT_S = 0.5
+"""How long a message waits for the facts about its environment. They usually take some ten milliseconds."""
 RETRIEVED = "Retrieved knowledge from microagents"
 WORKED_IN = "the folder that is worked in"
 """The trigger of instructions that apply since the agent entered their folder."""
+CHANGED = "The environment has changed"
 Recalled = RecallObservation | NullObservation
 History = Callable[[], Awaitable[Sequence[Envelope]]]
 """Reads the events of the conversation so far."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What the agent's history has recalled."""
+
+    knowledge: Collection[tuple[str, str]] = ()
+    """By name and content."""
+    instructions: str = ""
+    """The newest instructions of the project."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """The newest facts about the environment, by name."""
 
 
 class Memory:
@@ -91,6 +106,8 @@ class Memory:
         self._add_facts = add_facts
         self._repository = Repository.parse(info.repository) if info.repository else None
         self._statuses: dict[str, str] = {}
+        self._facts: Mapping[str, str] = {}
+        """What was found out last about where commands run."""
         self.instructions = ""
         """The user's instructions for this conversation, which its first message carries. Set them before that one."""
         self.along: Sequence[str] = ()
@@ -138,12 +155,13 @@ class Memory:
         """Answer a recall with exactly one observation. Raises StoreError."""
         action = envelope.event
         assert isinstance(action, RecallAction)
-        library, known, instructions = Library(), set[tuple[str, str]](), ""
+        library, known = Library(), Known()
+        asking = asyncio.create_task(self.look_around())
         try:
             if self._own is not None:
                 library = (await self.look()).library
-                if not library.is_empty:
-                    known, instructions = known_in(View.of(await history()).events)
+                if not library.is_empty or action.recall_type is RecallType.KNOWLEDGE:
+                    known = known_in(View.of(await history()).events)
         except Exception as error:  # the boundary to foreign files: the agent goes on
             log.exception("conversation %s has no knowledge", self._info.id)
             text = f"Knowledge could not be loaded, so the agent works without it: {type(error).__name__}: {error}"
@@ -156,12 +174,26 @@ class Memory:
             branch=await self._branch() if self._repository else "",
             library=library,
             known=known,
-            known_instructions=instructions,
+            facts=await self._facts_by(asking),
             hosts=self._runtime.web_hosts,
             secrets=await asyncio.to_thread(self._secret_descriptions),
             conversation_instructions=self.instructions,
         )
         await self._stream.append(await self._add_facts(found), EventSource.ENVIRONMENT, envelope.id)
+
+    async def look_around(self) -> None:
+        """Find out what the agent is told about where its commands run; nothing without memory."""
+        if self._own is None:
+            return
+        try:
+            self._facts = await self._runtime.facts()
+        except Exception:  # the boundary to the runtime: the agent goes on without the facts
+            log.exception("conversation %s has no facts about its sandbox", self._info.id)
+
+    async def _facts_by(self, asking: asyncio.Task[None]) -> Mapping[str, str]:
+        """The facts of now; if finding them takes long, those of before, and the next message has the new ones."""
+        await asyncio.wait([asking], timeout=FACTS_WAIT_S)
+        return self._facts
 
     async def _branch(self) -> str:
         if not self._runtime.workspace_host:
@@ -318,8 +350,8 @@ def recall(
     repository: Repository | None = None,
     branch: str = "",
     library: Library = Library(),  # noqa: B008  # frozen
-    known: Collection[tuple[str, str]] = (),
-    known_instructions: str = "",
+    known: Known = Known(),  # frozen
+    facts: Mapping[str, str] | None = None,
     hosts: Mapping[str, int] | None = None,
     secrets: Mapping[str, str] | None = None,
     conversation_instructions: str = "",
@@ -327,12 +359,13 @@ def recall(
     """Answer a recall: at the start the workspace, instructions and date, later the knowledge for a message. Pure.
 
     `workspace` is the working folder in the sandbox, which contains the folder of the `repository`; `now` is aware.
-    `known` is the knowledge that the agent's history has, by name and content, and `known_instructions` the project's
-    instructions in it; new parts of them are added to the knowledge.
+    `known` is what the agent's history has: new parts of the project's instructions are added to the knowledge, and of
+    the `facts` about the environment those that have changed are told again.
     """
+    facts = facts or {}
     knowledge = [
         MicroagentKnowledge(name=found.name, trigger=found.trigger, content=found.content)
-        for found in library.recall(action.query, known)
+        for found in library.recall(action.query, known.knowledge)
     ]
     if action.recall_type is RecallType.WORKSPACE_CONTEXT:
         more = (library.instructions_of(YOURS), library.skill_list())
@@ -350,21 +383,29 @@ def recall(
             custom_secrets_descriptions=dict(secrets or {}),
             conversation_instructions=conversation_instructions,
             microagent_knowledge=knowledge,
+            environment=dict(facts),
         )
     for path, text in library.parts_of(PROJECT):
-        if text not in known_instructions and (path, text) not in known:
+        if text not in known.instructions and (path, text) not in known.knowledge:
             knowledge.insert(0, MicroagentKnowledge(name=path, trigger=WORKED_IN, content=text))
-    if not knowledge:
+    changed = {name: value for name, value in facts.items() if known.facts.get(name) != value}
+    if not knowledge and not changed:
         return NullObservation()
-    return RecallObservation(content=RETRIEVED, recall_type=RecallType.KNOWLEDGE, microagent_knowledge=knowledge)
+    return RecallObservation(
+        content=RETRIEVED if knowledge else CHANGED,
+        recall_type=RecallType.KNOWLEDGE,
+        microagent_knowledge=knowledge,
+        environment=changed,
+    )
 
 
-def known_in(events: Sequence[Envelope]) -> tuple[set[tuple[str, str]], str]:
-    """Return the knowledge in a view's events, by name and content, and its newest instructions of the project."""
-    known: set[tuple[str, str]] = set()
-    instructions = ""
+def known_in(events: Sequence[Envelope]) -> Known:
+    """Return what the events of a view have recalled."""
+    knowledge: set[tuple[str, str]] = set()
+    instructions, facts = "", dict[str, str]()
     for envelope in events:
         if isinstance(envelope.event, RecallObservation):
-            known |= {(one.name, one.content) for one in envelope.event.microagent_knowledge}
+            knowledge |= {(one.name, one.content) for one in envelope.event.microagent_knowledge}
             instructions = envelope.event.repo_instructions or instructions
-    return known, instructions
+            facts |= envelope.event.environment
+    return Known(frozenset(knowledge), instructions, facts)

@@ -24,6 +24,7 @@ from core.security.confirmation import CHECKS, ConfirmMode, Judgement, Verdict, 
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (
     COMMAND_TOOLS,
+    CONNECT,
     FILE_TOOLS,
     FOREIGN,
     WorkFolders,
@@ -217,6 +218,12 @@ class Guard:
                     why = f"It runs code that Handloom does not read, so {rule.pattern} may apply."
                     return Judgement(Verdict.ASK, str(rule), (why, *facts.reasons))
         return self._judge_by_mode(action, facts, folders)
+
+    def opened_hosts(self) -> tuple[str, ...]:
+        """The hosts that programs in the sandbox may connect to besides those of the settings. Blocking."""
+        self.refresh()
+        allowed = (rule.pattern for rule in self.rules() if rule.verdict is Verdict.ALLOW)
+        return tuple(dict.fromkeys(pattern.glob for pattern in allowed if pattern.tool == CONNECT))
 
     def trusts_source(self, source: str) -> bool:
         """Whether the user trusts untrusted content from a source: a URL, a path or a tool."""

@@ -33,7 +33,9 @@ from core.security.facts import Facts
 
 FOREIGN = "foreign"
 """Covers no action: it names untrusted content that the user trusts, by URL, path or tool."""
-TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent", FOREIGN)
+CONNECT = "connect"
+"""Covers no action: it names a host that programs in the sandbox may connect to, as in `sandbox.allowed_hosts`."""
+TOOLS = ("bash", "read", "write", "net", "browser", "mcp", "cell", "agent", FOREIGN, CONNECT)
 MAX_CHARS = 2_000
 """Limit for one pattern."""
 HARMLESS_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"})

@@ -88,8 +88,10 @@ class AgentSession(SessionParts):
         await self.undo.finish_interrupted()
         await self.consent.load()
         self.tasks.spawn(self.hooks.begin())
+        self.tasks.spawn(self.memory.look_around())  # the first message needs it
         await self.approval.load()
         self.approval.watch()
+        await self.network.begin()
 
     async def aclose(self) -> None:
         """Interrupt running work, wait until it is answered, and release the sandbox, the stream and the lease."""

@@ -13,12 +13,13 @@ from core.actions.middleware import ActionPipeline, ConversationParts
 from core.actions.model_edit import ModelEditor
 from core.actions.table import ActionTable
 from core.approval.approval import Approval
+from core.approval.network_access import NetworkAccess
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
 from core.controller.limits import ReachedLimit, daily_limit_reached
 from core.controller.state import Limits, State
 from core.delegation.delegation import CloseChild, Delegation, MakeChild
-from core.events import AgentState, Status
+from core.events import AgentState, MessageAction, Status
 from core.hooks.hooks import Hooks
 from core.llm.title_suggestion import SuggestTitle
 from core.mcp.tool_registry import Toolbox
@@ -208,6 +209,9 @@ class SessionParts:
         )
         add = self.suspension.add
         self.approval = Approval(stream=stream, info=info, guard=self.guard, state=lambda: self.state, add=add)
+        self.network = NetworkAccess(
+            runtime, self.approval, stream, frames, lambda text: add(MessageAction(content=text))
+        )
         self.planning = PlanningMode(stream, lambda: self.state, add)
 
         # what happens to an action

@@ -89,7 +89,7 @@ class ContainerSpec:
     hidden: tuple[Path, ...] = ()
     """Folders that are hidden even inside visible folders."""
     allowed_hosts: tuple[str, ...] = ()
-    """Hosts that the proxy allows; without any there is no proxy."""
+    """Hosts that the proxy allows; see `has_proxy`."""
     server_options: tuple[str, ...] = ()
     is_remote: bool = False
     """Whether the engine is remote, so that the workspace is copied to a volume."""
@@ -100,6 +100,11 @@ class ContainerSpec:
         """Return the placeholder files that must exist as long as the container's mounts."""
         made = [mount.path for mount in self.mounts if mount.is_placeholder]
         return protected_paths.Mounts(placeholders=made, mount_points=[mount.path for mount in self.mounts])
+
+    @property
+    def has_proxy(self) -> bool:
+        """Whether a proxy is the way to the network, also if it allows nothing yet."""
+        return not self.is_remote and (bool(self.allowed_hosts) or self.options.network == "none")
 
     @property
     def key(self) -> str:
@@ -114,7 +119,7 @@ class ContainerSpec:
             *("--working-dir", str(self.workspace), "--uds", f"{INSIDE}/{SOCKET}", "--key-file", f"{INSIDE}/{KEY}"),
             *("--state-dir", f"{INSIDE}/{STATE}", "--filter-calls", "--idle-exit", f"{self.options.idle_s:g}"),
             *(word for name, most in limits.items() if most is not None for word in (name, str(most))),
-            *(("--proxy", f"{INSIDE}/{PROXY_SOCKET}") if self.allowed_hosts and not self.is_remote else ()),
+            *(("--proxy", f"{INSIDE}/{PROXY_SOCKET}") if self.has_proxy else ()),
             *(() if self.is_remote else ("--git", f"{INSIDE}/{GIT_SOCKET}")),
             *self.server_options,
         ]

@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
-from core.events import Action, Frame, Observation
+from core.events import Action, Frame, Observation, Refusal
 from core.sandbox_types import Denials, GitAccess, Say
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
@@ -30,7 +30,9 @@ from runtime.isolation.cgroups import described
 from runtime.isolation.egress_proxy import PROXY_SOCKET, EgressProcess, egress_process
 from runtime.isolation.git_forwarder import GIT_SOCKET, git_forwarder
 from runtime.isolation.protected_paths import Mounts, ProtectionError, Visibility
+from runtime.isolation.refusals import host_refusals
 from runtime.isolation.workspace_guard import WorkspaceGuard
+from runtime.sandbox_facts import CONTAINER, NETWORK, SANDBOX, UNLIMITED, network_text
 from runtime.server_runtime import ServerRuntime
 
 if TYPE_CHECKING:
@@ -57,6 +59,8 @@ class DockerRuntime(ServerRuntime):
         self._stack = AsyncExitStack()
         self._launched: LaunchedContainer | None = None
         self._egress: EgressProcess | None = None
+        self._opened_hosts: tuple[str, ...] = ()
+        """Hosts that the user has allowed besides those of the settings."""
         self._git_access: GitAccess | None = None
         self._messages: list[str] = []
         """Lines about the download from a remote engine."""
@@ -150,11 +154,14 @@ class DockerRuntime(ServerRuntime):
         self._add_messages(launched.messages)
         if spec.allowed_hosts and spec.is_remote:
             say("Allowed hosts do not work with a remote container engine: set docker.network instead")
-        elif spec.allowed_hosts:
+        elif spec.has_proxy:
             socket = launched.folder.inside / PROXY_SOCKET
             hosts, user = spec.allowed_hosts, spec.user if os.getuid() == 0 else None
             denied = self._guard.denials.hosts
             self._egress = await self._stack.enter_async_context(egress_process(socket, hosts, denied, user))
+            await self._egress.started()
+            if self._opened_hosts:
+                await self._egress.open_hosts(self._opened_hosts)
         if not spec.is_remote:
             forwarder = git_forwarder(
                 launched.folder.inside / GIT_SOCKET,
@@ -168,6 +175,7 @@ class DockerRuntime(ServerRuntime):
 
     async def _shut(self) -> None:
         launched, self._launched = self._launched, None
+        self._egress = None
         await self._stack.aclose()
         self._stack = AsyncExitStack()
         if launched is not None:
@@ -217,8 +225,19 @@ class DockerRuntime(ServerRuntime):
             return True
         return status == "running" and self._pool.access.is_remote
 
-    async def _notes(self) -> list[str]:
-        return self._egress.take_denied() if self._egress is not None else []
+    def _boundary(self) -> dict[str, str]:
+        network, hosts = self._pool.options.network, (*self._isolation.allowed_hosts, *self._opened_hosts)
+        text = network_text(() if self.is_elsewhere else hosts) if network == "none" else UNLIMITED
+        return {SANDBOX: CONTAINER, NETWORK: text}
+
+    def _refusals(self, observation: Observation) -> list[Refusal]:
+        return host_refusals(self._egress.take_refused()) if self._egress is not None else []
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Let programs connect to these hosts too, if the sandbox has a proxy; see core.protocols.Runtime."""
+        self._opened_hosts = tuple(hosts)
+        if self._egress is not None:
+            await self._egress.open_hosts(self._opened_hosts)
 
     async def _execute(
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]

@@ -33,6 +33,7 @@ CODE = (
     *(f"core/secrets/{name}.py" for name in ("__init__", "byte_dumps", "byte_search", "command_secrets", "encodings")),
     *(f"core/secrets/{name}.py" for name in ("redactor", "token_patterns", "variable_names")),
     "core/sandbox_types.py",
+    "core/status_messages.py",
     "runtime",
 )
 """Files and folders that the action server imports, and little more. A test checks its imports."""

@@ -94,6 +94,8 @@ class Bubblewrap:
     """A folder that the sandbox keeps for the next one; visible as `state_inside`, wherever it is."""
     user: tuple[int, int] | None = None
     """User and group ID of its processes if they differ from ours; see `sandbox_user`."""
+    is_read_only: bool = False
+    """Whether the workspace cannot be written either."""
     tmp_bytes: int = 2 * 1024**3
 
     @property
@@ -124,7 +126,7 @@ class Bubblewrap:
         for path in (*self.readable, *code):
             command += ["--ro-bind-try", str(path), str(path)]
         for path in (self.workspace, self.private):
-            command += ["--bind", str(path), str(path)]
+            command += ["--ro-bind" if self.is_read_only else "--bind", str(path), str(path)]
         if self.state is not None:
             command += ["--bind", str(self.state), str(self.state_inside)]
         for path in self.hidden:

@@ -36,13 +36,28 @@ from typing import Literal
 
 from core.autorun_paths import NAMES
 from core.errors import RuntimeUnavailableError
+from core.events import Observation, Refusal
 from core.sandbox_types import GitAccess
+from core.secrets.variable_names import without_secret_variables
 from runtime.isolation import bubblewrap, git_config, protected_paths
 from runtime.isolation.cgroups import ControlGroup, Limits, described
 from runtime.isolation.egress_proxy import ALLOWED_HOSTS, PROXY_SOCKET, EgressProcess, egress_process
 from runtime.isolation.git_forwarder import GIT_SOCKET, GitProcess, git_forwarder
-from runtime.isolation.protected_paths import Visibility
+from runtime.isolation.protected_paths import Mounts, Visibility
+from runtime.isolation.refusals import Boundaries, host_refusals, printed_refusals
 from runtime.isolation.workspace_guard import WorkspaceGuard
+from runtime.sandbox_facts import (
+    BUBBLEWRAP,
+    NETWORK,
+    NO_SANDBOX,
+    SANDBOX,
+    UNLIMITED,
+    WITH_STATE,
+    network_text,
+    ordered,
+    parsed,
+    run_script,
+)
 from runtime.shortage_messages import memory_ran_out
 
 ABANDONED_S = 60.0
@@ -205,7 +220,11 @@ class Confinement:
         self.guard = WorkspaceGuard(workspace, isolation.protected_paths)
         self._group: ControlGroup | None = None
         self._killed = 0
-        self._egress: EgressProcess | None = None
+        self.egress: EgressProcess | None = None
+        """The proxy, while the sandbox runs; without isolation there is none."""
+        self.opened_hosts: tuple[str, ...] = ()
+        """Hosts that the user has allowed besides those of the settings."""
+        self._boundaries: Boundaries | None = None
         self.git_access: GitAccess | None = None
         """What git reaches with tokens and ssh keys of the user, from the next start on."""
         self.git: GitProcess | None = None
@@ -240,9 +259,39 @@ class Confinement:
         before, self._killed = self._killed, self._group.killed_for_memory() if self._group is not None else 0
         return memory_ran_out(self._isolation.limits.memory_bytes) if self._killed > before else ""
 
-    def denied_calls(self) -> list[str]:
-        """Return the network calls denied by rules since the last call, a line for each."""
-        return self._egress.take_denied() if self._egress is not None else []
+    def facts(self) -> dict[str, str]:
+        """Return what the agent is told about the sandbox, from a look at the workspace that can write nothing.
+
+        Does not need a running sandbox. Blocks for some ten milliseconds, at most `sandbox_facts.TIMEOUT_S`.
+        """
+        folder, environ = str(self._workspace), without_secret_variables(os.environ)
+        printed = b""
+        with suppress(OSError, bubblewrap.BubblewrapError):  # the next start of the sandbox reports it
+            if self.is_closed:
+                sandbox = replace(self._bubblewrap(self._workspace), mounts=Mounts, state=None, is_read_only=True)
+                with bubblewrap.hidden_arguments(sandbox.command()[0]) as (words, fds):
+                    printed = run_script(words, folder="/", environ={**environ, **WITH_STATE}, fds=fds)
+            else:
+                printed = run_script((), folder=folder, environ=environ)
+        return ordered({**parsed(printed), **self.boundary()})
+
+    def boundary(self) -> dict[str, str]:
+        """Return what separates the sandbox from this machine, and what network it has, for the agent."""
+        if not self.is_closed:
+            return {SANDBOX: NO_SANDBOX, NETWORK: UNLIMITED}
+        return {SANDBOX: BUBBLEWRAP, NETWORK: network_text((*self._isolation.allowed_hosts, *self.opened_hosts))}
+
+    async def open_hosts(self, hosts: Iterable[str]) -> None:
+        """Let the sandbox connect to these hosts too, now and after each start; replaces those of the last call."""
+        self.opened_hosts = tuple(hosts)
+        if self.egress is not None:
+            await self.egress.open_hosts(self.opened_hosts)
+
+    def refusals(self, observation: Observation) -> list[Refusal]:
+        """Return what was refused since the last call, also as far as a failed action printed it."""
+        calls = self.egress.take_refused() if self.egress is not None else []
+        printed = printed_refusals(observation, self._boundaries, calls) if self._boundaries is not None else []
+        return [*host_refusals(calls), *printed]
 
     def _why_not(self) -> str:
         try:
@@ -266,8 +315,8 @@ class Confinement:
         )
 
     @asynccontextmanager
-    async def opened(self, folder: SessionFolder) -> AsyncIterator[Launch]:
-        """Provide everything that the server needs while it runs.
+    async def opened(self, folder: SessionFolder, *, has_proxy: bool = True) -> AsyncIterator[Launch]:
+        """Provide everything that the server needs while it runs, with `has_proxy` a proxy also if it allows nothing.
 
         Raises RuntimeUnavailableError.
         """
@@ -281,7 +330,10 @@ class Confinement:
             join = ("/bin/sh", "-c", _JOIN_GROUPS, " ".join(map(str, files))) if files else ()
             limits = tuple(described(self._isolation.limits, group.applied, self.is_closed))
             launch = Launch(join, self._limit_options(group.applied), limits=limits)
-            launch = await (self._isolated(launch, folder, stack) if self.is_closed else self._unisolated(launch))
+            if self.is_closed:
+                launch = await self._isolated(launch, folder, stack, has_proxy=has_proxy)
+            else:
+                launch = await self._unisolated(launch)
             yield await self._with_git(launch, folder, stack)
 
     async def _unisolated(self, launch: Launch) -> Launch:
@@ -317,7 +369,9 @@ class Confinement:
             wanted["--max-processes"] = limits.processes
         return tuple(word for name, most in wanted.items() if most is not None for word in (name, str(most)))
 
-    async def _isolated(self, launch: Launch, session: SessionFolder, stack: AsyncExitStack) -> Launch:
+    async def _isolated(
+        self, launch: Launch, session: SessionFolder, stack: AsyncExitStack, *, has_proxy: bool
+    ) -> Launch:
         folder = session.inside
         try:
             await asyncio.to_thread(self.guard.audit)
@@ -336,12 +390,38 @@ class Confinement:
         options = launch.options
         if sandbox.state is not None:
             options += ("--state-dir", str(sandbox.state_inside))
-        if self._isolation.allowed_hosts:
+        self._boundaries = await asyncio.to_thread(self._boundaries_of, sandbox, mounts)
+        if has_proxy:
             socket = folder / PROXY_SOCKET
             hosts, denied = self._isolation.allowed_hosts, self.guard.denials.hosts
-            self._egress = await stack.enter_async_context(egress_process(socket, hosts, denied, sandbox.user))
+            self.egress = await stack.enter_async_context(egress_process(socket, hosts, denied, sandbox.user))
+            stack.callback(self._forget_proxy)
             options += ("--proxy", str(socket))
         return Launch((*launch.command, *words), options, fds, environ, launch.limits)
+
+    def _forget_proxy(self) -> None:
+        self.egress = None
+
+    async def started(self) -> None:
+        """Return when the proxy listens, with every host that the user allowed. Raises RuntimeUnavailableError."""
+        if self.egress is not None:
+            await self.egress.started()
+            if self.opened_hosts:
+                await self.egress.open_hosts(self.opened_hosts)
+
+    def _boundaries_of(self, sandbox: bubblewrap.Bubblewrap, mounts: Mounts) -> Boundaries:
+        def paths(*kinds: str) -> tuple[str, ...]:
+            return tuple(str(mount.path) for mount in mounts.mounts if mount.access in kinds)
+
+        denials = self.guard.denials
+        return Boundaries(
+            workspace=str(self._workspace),
+            home=str(sandbox.home),
+            visible=tuple(map(str, (*sandbox.readable, *bubblewrap.programs(), *mounts.writable, sandbox.private))),
+            read_only=paths("read-only", "empty"),
+            hidden=paths("hidden file", "hidden folder"),
+            denied=(*denials.unreadable, *denials.unwritable),
+        )
 
 
 def _make_state_folder(folder: Path, user: tuple[int, int] | None) -> None:

@@ -4,10 +4,11 @@
 every CONNECT and every plain request it checks the name against the list, resolves it, refuses every address that is
 not public, and connects to exactly the address that it checked; redirects and later lookups are checked again. Allowed
 names are `example.org`, `*.example.org` (all subdomains, not itself) or `*`; `:port` allows another port than 80 and
-443; an address of a private network must be listed itself. `--deny GLOB RULE` refuses hosts in any case and prints a
-line on standard output for each such call.
+443; an address of a private network must be listed itself. `--deny GLOB RULE` refuses hosts in any case.
 
-The second half (`egress_process`) starts and ends this process.
+For each refused call it prints a line of JSON on standard output, and each line of JSON on standard input names further
+allowed hosts, which replace those of the line before. It ends when standard input ends. The second half
+(`egress_process`) starts, asks and ends this process.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import ipaddress
+import json
 import os
 import re
 import socket
@@ -23,6 +25,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from urllib.parse import urlsplit
 
 from core.errors import RuntimeUnavailableError
@@ -30,12 +33,15 @@ from core.globs import matches
 from core.interpreter import start_command
 from core.sandbox_types import DeniedHosts
 from core.secrets.variable_names import without_secret_variables
+from core.status_messages import HOST_DENIED, HOST_PRIVATE
 
 CHUNK_BYTES = 64 * 1024
 HEAD_BYTES = 64 * 1024
 """Limit for a request's header."""
-REASON_CHARS, LINE_CHARS = 300, 1000
-"""Limits for the reason of a refusal, for the client and for the process that started us."""
+REASON_CHARS, HOST_CHARS, LINE_CHARS = 300, 300, 1000
+"""Limits for the reason of a refusal for the client, and for host and rule for the process that started us."""
+OPENED = "opened"
+"""What the process prints when it allows the hosts of the last line."""
 HEAD_TIMEOUT_S = 10.0
 CONNECT_TIMEOUT_S = 15.0
 PORTS = frozenset({80, 443})
@@ -46,15 +52,35 @@ ALLOWED_HOSTS = "HANDLOOM_ALLOWED_HOSTS"
 """In the environment of a server without isolation: the rules, separated by commas."""
 
 
-PRIVATE = "{host} is an address of this machine or its network; the user can add it to sandbox.allowed_hosts"
-
+PRIVATE = HOST_PRIVATE
+OFFERED = re.compile(r"(?=.{1,253}\Z)[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?(?:\.[a-z0-9_](?:[a-z0-9_-]*[a-z0-9_])?)+")
+"""Hosts that the user may be asked about: names with a dot, without wildcards."""
 _RULE = re.compile(
     r"(?:(?P<name>\*|(?:\*\.)?[a-z0-9_][a-z0-9_.-]*)|\[(?P<ipv6>[0-9a-f:.]+)\])(?::(?P<port>[0-9]{1,5}))?"
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call that was refused."""
+
+    why: Literal["refused", "unnamed", "denied", "private"]
+    """`refused`: no rule allows the host; the user can be asked. `unnamed`: neither, but it is no plain name of the
+    internet, so only the settings can allow it. `denied`: a rule denies it. `private`: its address is a local one.
+    """
+    host: str
+    """HOST, or HOST:PORT if the port is not that of http or https."""
+    rule: str = ""
+    """The rule that denies."""
+
+
 class RefusedError(Exception):
     """A call that is not allowed or not possible; the text is for the client."""
+
+    def __init__(self, text: str, call: Call | None = None) -> None:
+        """`call` is for the user: what a rule, or the lack of one, refused."""
+        super().__init__(text)
+        self.call = call
 
 
 class DeniedError(RefusedError):
@@ -92,10 +118,12 @@ class EgressProxy:
         self,
         rules: Iterable[Rule],
         denied: Iterable[DeniedHosts] = (),
-        report: Callable[[str], None] = lambda line: None,
+        report: Callable[[Call], None] = lambda call: None,
     ) -> None:
-        """`report` gets a line for each call that a rule denied."""
+        """`report` gets each call that a rule, or the lack of one, refused."""
         self._rules = tuple(rules)
+        self.opened: tuple[Rule, ...] = ()
+        """Hosts that the user has allowed since the start."""
         self._denied = tuple(DeniedHosts(_idna(one.glob), one.rule) for one in denied)
         self._report = report
         self._open = 0
@@ -123,8 +151,8 @@ class EgressProxy:
             writer.write(refusal(431, "the header is too long"))
             return
         except RefusedError as error:
-            if isinstance(error, DeniedError):
-                self._report(str(error))
+            if error.call is not None:
+                self._report(error.call)
             writer.write(refusal(403, str(error)))
             await writer.drain()
             return
@@ -148,17 +176,21 @@ class EgressProxy:
         A host that the user `named` for this use is allowed wherever it is, unless a rule denies it.
         """
         host = host.lower().strip("[]").rstrip(".")
+        rules, address = (*self._rules, *self.opened), host if port in PORTS else f"{host}:{port}"
         self.refuse_denied(host, [host], port, is_named=is_named)
-        if not is_named and not any(rule.allows(host, port) for rule in self._rules):
-            raise RefusedError(f"{host}:{port} is not allowed; the user can add it to sandbox.allowed_hosts")
+        if not is_named and not any(rule.allows(host, port) for rule in rules):
+            text = f"{host}:{port} is not allowed; the user can add it to sandbox.allowed_hosts"
+            is_offered = OFFERED.fullmatch(host) and not _is_numeric(host)
+            raise RefusedError(text, Call("refused" if is_offered else "unnamed", address))
         try:
             found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         except OSError as error:
             raise RefusedError(f"{host} was not found") from error
         addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
         self.refuse_denied(host, addresses, port, is_named=is_named)
-        if not is_named and not is_allowed_address(self._rules, host, port) and not all(map(is_public, addresses)):
-            raise RefusedError(PRIVATE.format(host=host))  # a single private address makes the name suspect
+        if not is_named and not is_allowed_address(rules, host, port) and not all(map(is_public, addresses)):
+            # A single private address makes the name suspect.
+            raise RefusedError(PRIVATE.format(host=host), Call("private", address))
         return addresses
 
     def refuse_denied(self, host: str, names: Sequence[str], port: int, *, is_named: bool = False) -> None:
@@ -169,9 +201,14 @@ class EgressProxy:
         """
         for denied in self._denied:
             if any(matches(denied.glob, name) for name in names):
-                raise DeniedError(f"{host} is denied by the rule {denied.rule}")
-        if self._denied and not is_named and _is_numeric(host) and not is_allowed_address(self._rules, host, port):
-            raise DeniedError(f"{host} has no name, so it may be a host denied by the rule {self._denied[0].rule}")
+                raise DeniedError(
+                    HOST_DENIED.format(host=host, rule=denied.rule), Call("denied", host, str(denied.rule))
+                )
+        rules = (*self._rules, *self.opened)
+        if self._denied and not is_named and _is_numeric(host) and not is_allowed_address(rules, host, port):
+            rule = self._denied[0].rule
+            text = f"{host} has no name, so it may be a host denied by the rule {rule}"
+            raise DeniedError(text, Call("denied", host, rule))
 
 
 async def relay(
@@ -283,19 +320,34 @@ def refusal(status: int, why: str) -> bytes:
 
 
 def _print(text: str) -> None:
-    line = "".join(letter if letter.isprintable() else " " for letter in text[:LINE_CHARS])
-    sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
+def _print_call(call: Call) -> None:
+    host, rule = ("".join(letter for letter in text if letter.isprintable()) for text in (call.host, call.rule))
+    _print(json.dumps([call.why, host[:HOST_CHARS], rule[:LINE_CHARS]]))
+
+
 async def _run(uds: Path, proxy: EgressProxy) -> None:
-    ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    loop.add_reader(0, lambda: None if os.read(0, 4096) else ended.set())
+    requests = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(requests), sys.stdin)
     server = await asyncio.start_unix_server(proxy.serve, uds, limit=HEAD_BYTES)
     _print("ready")
-    await ended.wait()
+    while line := await requests.readline():
+        proxy.opened = valid_rules(json.loads(line))
+        _print(json.dumps(OPENED))
     server.close()
+
+
+def valid_rules(hosts: Iterable[str]) -> tuple[Rule, ...]:
+    """Return the rules for hosts that the user allowed; anything else in their place allows nothing."""
+    rules = []
+    for host in hosts:
+        with suppress(ValueError):
+            rules.append(Rule.parse(host))
+    return tuple(rules)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -320,38 +372,65 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"runtime.isolation.egress_proxy: {error}\n")
         return 2
     denied = [DeniedHosts(*words) for words in options.deny]
-    asyncio.run(_run(options.uds, EgressProxy(rules, denied, _print)))
+    asyncio.run(_run(options.uds, EgressProxy(rules, denied, _print_call)))
     return 0
 
 
 START_S = 10.0
+OPEN_S = 2.0
+"""The process answers a line in milliseconds."""
 MAX_REPORTED = 10
-"""Denied calls reported between two commands."""
+"""Different refused calls reported between two commands."""
 
 
 class EgressProcess:
     """A running proxy process."""
 
-    def __init__(self) -> None:
-        self._denied: dict[str, None] = {}
+    def __init__(self, requests: asyncio.StreamWriter, starting: asyncio.Task[None]) -> None:
+        self._requests = requests
+        self._starting = starting
+        self._refused: dict[Call, None] = {}
+        self._opened = asyncio.Event()
+
+    async def started(self) -> None:
+        """Return when it listens. Raises RuntimeUnavailableError."""
+        await asyncio.shield(self._starting)
 
     async def listen(self, output: asyncio.StreamReader) -> None:
+        """Read what the process prints from its start until it ends."""
+        await self.started()
         while line := await output.readline():
-            if len(self._denied) < MAX_REPORTED:
-                self._denied[line.decode("utf-8", "replace").strip()] = None
+            said = json.loads(line)
+            if said == OPENED:
+                self._opened.set()
+            elif len(self._refused) < MAX_REPORTED:
+                self._refused[Call(*said)] = None
 
-    def take_denied(self) -> list[str]:
-        """Return the calls that rules denied since the last call, a line for each."""
-        denied, self._denied = list(self._denied), {}
-        return denied
+    async def open_hosts(self, hosts: Iterable[str]) -> None:
+        """Allow these hosts too, in place of those of the last call, and return when that is done."""
+        self._opened.clear()
+        with suppress(OSError, TimeoutError):  # it has ended; the next start of the sandbox gets them
+            self._requests.write(json.dumps([*hosts]).encode() + b"\n")
+            await self._requests.drain()
+            async with asyncio.timeout(OPEN_S):
+                await self._opened.wait()
+
+    def take_refused(self) -> list[Call]:
+        """Return the calls that were refused since the last call, each once."""
+        refused, self._refused = list(self._refused), {}
+        return refused
 
 
 @asynccontextmanager
 async def egress_process(
     path: Path, allowed_hosts: Iterable[str], denied: Iterable[DeniedHosts], user: tuple[int, int] | None
 ) -> AsyncIterator[EgressProcess]:
-    """Run the proxy for as long as the context; `user` gets the socket. Raises RuntimeUnavailableError."""
+    """Run the proxy for as long as the context; `user` gets the socket. Raises RuntimeUnavailableError.
+
+    Without allowed hosts nothing can be wrong with its rules, so its start is not waited for here; see `started`.
+    """
     rules = [word for host in allowed_hosts for word in ("--allow", host)]
+    waits = bool(rules)
     rules += [word for hosts in denied for word in ("--deny", hosts.glob, hosts.rule)]
     await asyncio.to_thread(path.unlink, missing_ok=True)
     proxy = await asyncio.create_subprocess_exec(
@@ -365,19 +444,23 @@ async def egress_process(
     )
     assert proxy.stdin is not None
     assert proxy.stdout is not None
-    opened = EgressProcess()
-    listening: asyncio.Task[None] | None = None
+    starting = asyncio.create_task(_started(proxy, path, user))
+    opened = EgressProcess(proxy.stdin, starting)
+    listening = asyncio.create_task(opened.listen(proxy.stdout))
     try:
-        await _ready(proxy)
-        if user is not None:
-            await asyncio.to_thread(os.chown, path, *user)
-        listening = asyncio.create_task(opened.listen(proxy.stdout))
+        if waits:
+            await opened.started()
         yield opened
     finally:
         proxy.stdin.close()  # this ends it
         await proxy.wait()
-        if listening is not None:
-            await listening
+        await asyncio.gather(starting, listening, return_exceptions=True)  # `started` has raised what went wrong
+
+
+async def _started(proxy: asyncio.subprocess.Process, path: Path, user: tuple[int, int] | None) -> None:
+    await _ready(proxy)
+    if user is not None:
+        await asyncio.to_thread(os.chown, path, *user)
 
 
 async def _ready(proxy: asyncio.subprocess.Process) -> None:

@@ -63,7 +63,7 @@ async def _run(workspace: Path, isolation: Isolation, denials: Denials, command:
     folder = await asyncio.to_thread(SessionFolder)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(asyncio.to_thread, folder.remove)
-        launch = await stack.enter_async_context(confinement.opened(folder))
+        launch = await stack.enter_async_context(confinement.opened(folder, has_proxy=bool(isolation.allowed_hosts)))
         if isolation.allowed_hosts:
             proxied = start_command("runtime.server.proxy_forwarder", str(folder.inside / PROXY_SOCKET))
             command = (*proxied, *command)

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from core.errors import RuntimeUnavailableError
+from core.events import Observation, Refusal
 from core.interpreter import start_command
 from core.sandbox_types import Denials, GitAccess, Say
 from core.secrets.variable_names import without_secret_variables
@@ -88,8 +89,24 @@ class LocalRuntime(ServerRuntime):
         """The server's process id, or None."""
         return self._server.pid if self._server is not None else None
 
+    async def facts(self) -> Mapping[str, str]:
+        """Return what the agent is told about the sandbox, also before it runs; see core.protocols.Runtime."""
+        if self._client is not None and self._confinement.is_closed:
+            return await super().facts()
+        return await asyncio.to_thread(self._confinement.facts)
+
+    def _boundary(self) -> dict[str, str]:
+        return self._confinement.boundary()
+
     async def _notes(self) -> list[str]:
-        return [await asyncio.to_thread(self._confinement.memory_message), *self._confinement.denied_calls()]
+        return [await asyncio.to_thread(self._confinement.memory_message)]
+
+    def _refusals(self, observation: Observation) -> list[Refusal]:
+        return self._confinement.refusals(observation)
+
+    async def open_hosts(self, hosts: Sequence[str]) -> None:
+        """Let programs connect to these hosts too; see core.protocols.Runtime."""
+        await self._confinement.open_hosts(hosts)
 
     async def _open(self, say: Say) -> ActionExecutionClient:
         if not await asyncio.to_thread(self._working_dir.is_dir):
@@ -117,6 +134,7 @@ class LocalRuntime(ServerRuntime):
             raise RuntimeUnavailableError(
                 f"The local runtime did not start: {last or 'it printed nothing'}. Try again."
             )
+        await self._confinement.started()
         opened: ActionExecutionClient = client.ActionExecutionClient(key, uds=str(folder.socket))
         return opened
 

@@ -44,6 +44,7 @@ from runtime.protocol import (
     encode_frame,
     encode_observation,
 )
+from runtime.sandbox_facts import MAX_OUTPUT_BYTES, WITH_STATE, run_script
 from runtime.server import processes
 from runtime.server.action_executor import ActionExecutor
 from runtime.server.answer_cache import TIMES, AnswerCache, Times
@@ -107,6 +108,7 @@ class ActionServer:
             [
                 web.get("/alive", self._alive),
                 web.get("/server_info", self._server_info),
+                web.get("/facts", self._facts, allow_head=False),
                 web.post("/execute_action", self._execute_action),
                 *lease.table,
                 *self._answers.table,
@@ -132,6 +134,15 @@ class ActionServer:
                 **({"git": self._git} if self._git else {}),
             }
         )
+
+    async def _facts(self, request: web.Request) -> web.Response:
+        """Return what `runtime.sandbox_facts` finds, one line each."""
+        environ = {**os.environ, **WITH_STATE}
+        try:
+            body = await asyncio.to_thread(run_script, (), folder=self._working_dir, environ=environ)
+        except OSError as error:
+            raise RefusedError(500, str(error)) from error
+        return web.Response(body=body[:MAX_OUTPUT_BYTES])
 
     async def _execute_action(self, request: web.Request) -> web.StreamResponse:
         try:

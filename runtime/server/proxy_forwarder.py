@@ -27,7 +27,7 @@ class ProxyForwarder:
     async def start(self) -> dict[str, str]:
         """Start listening; return the environment variables for programs. Raises OSError."""
         port = await self.listen()
-        direct = dict.fromkeys(DIRECT, "localhost,127.0.0.1,::1")
+        direct = dict.fromkeys(DIRECT, "localhost,.localhost,127.0.0.1,0.0.0.0,::1")
         return dict.fromkeys(NAMES, f"http://127.0.0.1:{port}") | direct
 
     async def listen(self) -> int:

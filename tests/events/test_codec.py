@@ -24,6 +24,7 @@ from core.events import (
     LLMMetrics,
     MessageAction,
     Observation,
+    Refusal,
     TokenUsage,
     ToolCallMetadata,
     UnknownAction,
@@ -34,6 +35,7 @@ from core.events import (
     event_from_dict,
     event_to_dict,
     to_json,
+    without_ours,
 )
 from core.events.base import Event
 
@@ -192,6 +194,17 @@ def test_fields_that_v0_does_not_have_are_stored_only_if_they_are_set() -> None:
     asks = FileEditAction(path="/a", confirmation_state=ActionConfirmationStatus.AWAITING_CONFIRMATION)
     assert event_to_dict(asks)["args"]["confirmation_state"] == "awaiting_confirmation"
     assert "confirmation_state" not in event_to_dict(FileEditAction(path="/a"))["args"]
+
+
+def test_refusals_of_the_sandbox_round_trip_and_are_left_out_for_v0() -> None:
+    refusals = [Refusal(text="The sandbox refused a.example.", host="a.example"), Refusal(text="No file.")]
+    event = CmdOutputObservation(command="x", content="failed", refusals=refusals)
+    form = event_to_dict(event)
+    assert form["refusals"] == [{"text": refusals[0].text, "host": "a.example"}, {"text": "No file.", "host": ""}]
+    assert event_from_dict(json.loads(json.dumps(form))) == (event, {})
+    assert without_ours(form, event) == event_to_dict(event.model_copy(update={"refusals": []}))
+    assert "refusals" not in event_to_dict(CmdOutputObservation(command="x", content=""))
+    assert event_from_dict({"action": "run", "args": {"command": "ls"}, "refusals": []})[1] == {"refusals": []}
 
 
 def test_unknown_kind_is_written_back_unchanged() -> None:

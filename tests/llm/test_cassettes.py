@@ -137,6 +137,18 @@ async def test_cassette_plays_in_another_folder_for_another_user_on_another_day(
     assert response.text == "Looking into /home/otto/w."
 
 
+@pytest.mark.parametrize("facts", ["Network: none. Git: branch main, clean.", "Network: only to a.example."])
+async def test_facts_about_the_machine_are_not_recorded_and_make_no_difference(tmp_path: Path, facts: str) -> None:
+    told = said("hello\n\nThe working directory is /w\n[Environment] System: Debian 12. Network: none.\nBe kind.")
+    again = said("go on\n\n[Environment changed] Git: branch topic.")
+    await record(tmp_path / "c", [(asks(told), LOOK), (asks(told, answered(LOOK.text), again), DONE)])
+    assert "Debian" not in (tmp_path / "c").read_text()
+    llm = player(tmp_path / "c")
+    other = said(f"hello\n\nThe working directory is /w\n[Environment] {facts}\nBe kind.")
+    await play(llm, asks(other))
+    await play(llm, asks(other, answered(LOOK.text), said("go on")))
+
+
 async def test_folder_that_only_starts_like_the_workspace_is_not_replaced() -> None:
     assert Scrubber("/w", {}).text("/w /w/a /work /w-2") == "<handloom:workspace> <handloom:workspace>/a /work /w-2"
 

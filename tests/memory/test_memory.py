@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone
@@ -28,6 +29,7 @@ from core.events import (
 )
 from core.memory.library import PROJECT, Library, Source, UserFolders, build_library
 from core.memory.memory import (
+    CHANGED,
     KNOWLEDGE_PROBLEMS,
     LOOKED_BACK,
     SHOWN_PROBLEMS,
@@ -107,22 +109,61 @@ def test_knowledge_that_was_condensed_away_is_recalled_again() -> None:
     later = RecallAction(recall_type=RecallType.KNOWLEDGE, query="a release")
     found = recall(first, workspace="/w", now=LATE_IN_NEW_YORK, library=library())
     log = [said(0, found)]
-    known, instructions = known_in(View.of(log).events)
-    answer = recall(
-        later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known, known_instructions=instructions
-    )
+    known = known_in(View.of(log).events)
+    answer = recall(later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known)
     assert answer == NullObservation()
     forgets = CondensationAction(forgotten_event_ids=[0])
     log.append(said(1, forgets))
-    known, instructions = known_in(View.of(log).events)
-    answer = recall(
-        later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known, known_instructions=instructions
-    )
+    known = known_in(View.of(log).events)
+    answer = recall(later, workspace="/w", now=LATE_IN_NEW_YORK, library=library(), known=known)
     assert isinstance(answer, RecallObservation)
     assert sorted(one.name for one in answer.microagent_knowledge) == ["AGENTS.md", "a", "b.md"]
 
 
+FACTS = {"System": "Debian 12, x86_64", "Network": "none", "Git": "branch main, clean"}
+
+
+def test_only_changed_facts_about_the_environment_are_told_again() -> None:
+    first = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="hello")
+    later = RecallAction(recall_type=RecallType.KNOWLEDGE, query="hello")
+    found = recall(first, workspace="/w", now=LATE_IN_NEW_YORK, facts=FACTS)
+    assert isinstance(found, RecallObservation)
+    assert found.environment == FACTS
+    log = [said(0, found)]
+
+    def told(facts: Mapping[str, str]) -> Recalled:
+        known = known_in(View.of(log).events)
+        return recall(later, workspace="/w", now=LATE_IN_NEW_YORK, known=known, facts=facts)
+
+    assert told(FACTS) == told({}) == NullObservation()
+    moved = {**FACTS, "Git": "branch topic, clean"}
+    changed = told(moved)
+    assert isinstance(changed, RecallObservation)
+    assert (changed.content, changed.environment) == (CHANGED, {"Git": "branch topic, clean"})
+    log.append(said(1, changed))
+    assert told(moved) == NullObservation()
+    assert told(FACTS) == changed.model_copy(update={"environment": {"Git": "branch main, clean"}})
+    log.append(said(2, CondensationAction(forgotten_event_ids=[0, 1])))
+    assert told(moved) == changed.model_copy(update={"environment": moved}), "it was condensed away"
+
+
 FIRST = RecallAction(recall_type=RecallType.WORKSPACE_CONTEXT, query="hello")
+
+
+class Facing(ScriptedRuntime):
+    """Answers with these facts, or hangs or fails."""
+
+    def __init__(self, *answers: Mapping[str, str] | Exception | None) -> None:
+        super().__init__()
+        self.answers = list(answers)
+
+    async def facts(self) -> Mapping[str, str]:
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        if answer is None:
+            await asyncio.Event().wait()
+        return answer or {}
 
 
 class Elsewhere(ScriptedRuntime):
@@ -220,6 +261,19 @@ async def test_without_user_folders_workspace_and_secrets_are_recalled(
         assert (found.working_dir, found.custom_secrets_descriptions) == ("/workspace", expected)
         assert found.conversation_instructions == "Be brief. +"
         assert (notices, memory.gathered, memory.needs_sandbox) == ([], None, False)
+
+
+@pytest.mark.parametrize("answer", [None, ValueError("A bug.")])
+async def test_slow_or_failing_look_around_leaves_the_facts_of_before(
+    tmp_path: Path, answer: Exception | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.memory.memory.FACTS_WAIT_S", 0.01)
+    async with recollecting(tmp_path, runtime=Facing(FACTS, answer, answer)) as (memory, stream, _):
+        await memory.look_around()
+        assert (await answered(memory, stream)).environment == FACTS
+    (tmp_path / "other").mkdir()
+    async with recollecting(tmp_path / "other", runtime=Facing(answer)) as (memory, stream, _):
+        assert (await answered(memory, stream)).environment == {}
 
 
 async def test_pending_approvals_and_broken_files_are_reported_once(tmp_path: Path) -> None:

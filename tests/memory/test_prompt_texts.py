@@ -46,6 +46,7 @@ def greeted() -> Log:
             recall_type=RecallType.WORKSPACE_CONTEXT,
             working_dir="/workspace",
             date="2026-01-01",
+            environment={"System": "Debian 12, x86_64", "Network": "none", "Git": "branch main, clean"},
             conversation_instructions="What the user wants remembered:\n- Use tabs.",
         ),
         ENVIRONMENT,
@@ -79,6 +80,17 @@ def recalled() -> Log:
     return log
 
 
+def changed() -> Log:
+    """What has changed about the environment is told with the next message."""
+    log = greeted()
+    log.add(MessageAction(content="go on"), USER)
+    log.add(
+        RecallObservation(recall_type=RecallType.KNOWLEDGE, environment={"Git": "branch topic, uncommitted changes"}),
+        ENVIRONMENT,
+    )
+    return log
+
+
 def condensed() -> Log:
     log = talk(4)
     log.add(CondensationAction(forgotten_events_start_id=4, forgotten_events_end_id=9, summary="Two of three are done.",
@@ -95,7 +107,9 @@ def huge() -> Log:
     return log
 
 
-@pytest.mark.parametrize("shape", [plain, greeted, recalled, condensed, huge], ids=lambda shape: shape.__name__)
+@pytest.mark.parametrize(
+    "shape", [plain, greeted, recalled, changed, condensed, huge], ids=lambda shape: shape.__name__
+)
 def test_prompt_is_unchanged(shape: object) -> None:
     log = shape()  # type: ignore[operator]
     events = CondenserPipeline(CondenserSettings()).visible_events(View.of(log).events)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from core.agent.registry import AGENTS, Found
+from core.approval.network_access import OFFERS_STATUS, HostOffer
 from core.controller.exit_reasons import Halt, HaltOption
 from core.controller.state import Limits, Pending, Queued
 from core.conversations.provider_keys import KeyWanted
@@ -343,6 +344,27 @@ class PlanningDouble:
         await self._session.become(planning=True)
 
 
+@dataclass
+class NetworkDouble:
+    """Hosts that the sandbox refused, and the user's answers."""
+
+    _session: SessionDouble
+    offers: tuple[HostOffer, ...] = ()
+    opened: tuple[str, ...] = ()
+
+    async def allow(self, host: str, scope: Scope) -> None:
+        self._session._wish("allow_host", host, scope)
+        self._forget_first()
+
+    async def dismiss(self, host: str) -> None:
+        self._session._wish("dismiss_host", host)
+        self._forget_first()
+
+    def _forget_first(self) -> None:
+        self.offers = self.offers[1:]
+        self._session.publish(Status("info", OFFERS_STATUS, ""))
+
+
 class SessionDouble:
     """A session controlled by the test."""
 
@@ -373,6 +395,7 @@ class SessionDouble:
         self.guard = GuardDouble()
         self.approval = ApprovalDouble(self)
         self.planning = PlanningDouble(self)
+        self.network = NetworkDouble(self)
 
     @property
     def runtime(self) -> SessionDouble:

@@ -11,6 +11,7 @@ from functools import cache
 import pytest
 
 from core.approval.approval import Approval
+from core.approval.network_access import NetworkAccess
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
 from core.conversations.provider_keys import ProviderKeys
@@ -48,6 +49,7 @@ PAIRS: dict[type, tuple[type, ...]] = {
     doubles.ApprovalDouble: (Approval,),
     doubles.UserBrowserDouble: (UserBrowser,),
     doubles.PlanningDouble: (PlanningMode,),
+    doubles.NetworkDouble: (NetworkAccess,),
     doubles.SessionDouble: (AgentSession, Runtime, ConversationRecord, Leftovers),
     doubles.ActiveModelDouble: (ActiveModel,),
     doubles.SuspensionDouble: (Suspension,),

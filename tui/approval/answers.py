@@ -1,4 +1,4 @@
-"""The answers to an action that waits, to a halt and to a plan.
+"""The answers to an action that waits, to a halt, to a plan and about a host that the sandbox refused.
 
 Pure. Only Enter on an empty prompt chooses a row (`tui.approval.view`). Invariants: every row works, a row that stores
 something shows what it stores, and if an action is risky or not understood, the highlight does not start on a row that
@@ -35,7 +35,9 @@ class Asked:
     is_warning: bool = False
     """Whether the note is a warning."""
     question: Question | None = None
-    """The action that waits; None for a halt or a plan."""
+    """The action that waits; None for anything else."""
+    host: str = ""
+    """The host that the sandbox refused, if the question is about one."""
 
     @property
     def action_id(self) -> int | None:
@@ -102,7 +104,7 @@ _DENY_TITLES = {
 }
 
 
-# -- a halt, a plan ------------------------------------------------------------------------------------------------
+# -- a halt, a plan, a host -------------------------------------------------------------------------------------------
 
 HALTED = {
     "limit": _("A limit was reached"),
@@ -130,6 +132,17 @@ def halt_list(kind: str, ways: Sequence[str]) -> QuestionList:
     if kind == "limit":
         typed = _("Or type a message: Enter sends it, and the agent reads it once the limit is extended")
     return QuestionList(tuple(Row(Effect.WAY, WAYS[way], way) for way in ways), 0, typed)
+
+
+def host_list() -> QuestionList:
+    """The answers about a host that the sandbox refused. Nothing is opened by Enter alone."""
+    rows = (
+        Row(Effect.OPEN_HOST, _("Allow once, until the agent is done"), "once"),
+        Row(Effect.OPEN_HOST, _("Allow in this conversation"), "conversation"),
+        Row(Effect.OPEN_HOST, _("Allow in this project"), "project"),
+        Row(Effect.KEEP_CLOSED, _("Do not allow")),
+    )
+    return QuestionList(rows, len(rows) - 1, _("Or type a message: Enter sends it to the agent"))
 
 
 def plan_list() -> QuestionList:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any
 
-from tui.approval.answers import HALTED, Asked, action_list, can_permit, halt_list, plan_list, scope_list
+from tui.approval.answers import HALTED, Asked, action_list, can_permit, halt_list, host_list, plan_list, scope_list
 from tui.approval.view import QuestionView
 from tui.commands import keyed
 from tui.dialogs.answer_list import Effect, QuestionList, Row
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
-PART_CELLS = 80
+PART_CELLS, HOST_CELLS = 80, 260
 SHOWN_PARTS = 3
 
 
@@ -49,6 +49,13 @@ async def _permit(session: AgentSession, action_id: int, pattern: str, scope: st
         await session.approval.reject_denied(NOT_WANTED, action_id)
     else:
         await session.approval.confirm_allowed(action_id)
+
+
+async def _answer_host(session: AgentSession, host: str, scope: str) -> None:
+    """Open a host in a scope, or keep it closed without one."""
+    from core.security.permissions import Scope
+
+    await (session.network.allow(host, Scope(scope)) if scope else session.network.dismiss(host))
 
 
 async def _deny(session: AgentSession, action_id: int) -> None:
@@ -78,6 +85,8 @@ class Approvals:
             wanted = ("action", state.awaiting)
         elif tab.has_open_plan:
             wanted = ("plan", tab.plan.version)
+        elif tab.session.network.offers:
+            wanted = ("host", tab.session.network.offers[0].host)
         if wanted == self._shown:
             return
         self._shown = wanted
@@ -90,6 +99,9 @@ class Approvals:
                 self._show_halt(state)
             case ("plan", _version):
                 self._show_plan(tab)
+            case ("host", str(host)):
+                title = _("Allow network access to {host}?").format(host=sanitize_line(host, HOST_CELLS))
+                self._show(Asked(title, _("The sandbox refused it."), host=host), host_list())
             case (_kind, int(action_id)):
                 self._app.attempt(self._ask_about(tab, action_id))
 
@@ -181,6 +193,8 @@ class Approvals:
                 self._app.attempt(edit_plan(self._app, tab))
             case Effect.APPROVE_PLAN:
                 self._answer(view, session.planning.approve(tab.plan.raw_tasks))
+            case Effect.OPEN_HOST | Effect.KEEP_CLOSED:
+                self._answer(view, _answer_host(session, view.asked.host, row.value))
             case Effect.WAY if row.value == "switch_model":
                 choose_model(self._app, lambda name: self._answer(view, _take(session, "switch_model", name)))
             case Effect.WAY:
@@ -227,12 +241,15 @@ class Approvals:
         await self._give(view, tab.session.approval.reject(text, action_id))
         return True
 
-    def say_it_stays(self) -> None:
-        """Explain that Esc does not answer a question."""
-        view = self._app.workspace.question
+    def leave(self) -> None:
+        """Esc: keep a host closed, which nothing waits for; explain that it answers no other question."""
+        view, tab = self._app.workspace.question, self._app.tabs.conversation
         if view is None:
             return
-        if view.asked.action_id is not None:
+        if view.asked.host and tab is not None:
+            if not view.is_answered:
+                self._answer(view, _answer_host(tab.session, view.asked.host, ""))
+        elif view.asked.action_id is not None:
             view.say(_("This action is still waiting. Choose “Deny” or “Deny and stop the agent” to cancel it."))
         else:
             view.say(_("This is still waiting for your answer. Choose one, or type a message."))

@@ -231,7 +231,10 @@ def _page_result(page: BrowserOutputObservation) -> Result:
 
 def _any_result(observation: Observation) -> Result:
     card = CARDS.get(type(observation))
-    text = output(card(observation) if card else observation.content)
+    content = observation.content
+    for refusal in observation.refusals:  # a line of its own in the chat
+        content = content.replace(f"\n[{refusal.text}]", "")
+    text = output(card(observation) if card else content)
     return _failed(text) if observation.success is False else Result(Mark.OK, text)
 
 

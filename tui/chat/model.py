@@ -79,7 +79,7 @@ if TYPE_CHECKING:
     from tui.terminal_io.graphics.picture_cells import Pictures
 
 READY = "STATUS$READY"
-DETAIL_CELLS = 200
+DETAIL_CELLS, REFUSAL_CELLS = 200, 300
 
 
 class ChatModel(PaneModel):
@@ -367,7 +367,12 @@ class ChatModel(PaneModel):
             self._settle(block, result_of(event))
             if isinstance(event, CmdOutputObservation):
                 self._follow_shell(block)
-            return
+        else:
+            self._fold_other_observation(event, cause)
+        for refusal in event.refusals:
+            self._add(Block(Kind.NOTE, sanitize_line(in_words(refusal.text), REFUSAL_CELLS), mark=Mark.INTERRUPTED))
+
+    def _fold_other_observation(self, event: Observation, cause: int | None) -> None:
         match event:
             case ErrorObservation():
                 self._error(event.content)

@@ -27,6 +27,7 @@ from core.events import (
     ErrorObservation,
     EventSource,
     MessageAction,
+    Observation,
     SecretMaskedObservation,
     SystemMessageAction,
     envelope_to_dict,
@@ -198,6 +199,13 @@ class _TextOutput:
 
     def print(self, envelope: Envelope) -> None:
         """Print an event. Raises OSError if standard error cannot be written."""
+        event = envelope.event
+        self._print_event(envelope)
+        if isinstance(event, Observation) and not (self._is_verbose and event.success is False):  # it has them below
+            for refusal in event.refusals:
+                notice(refusal.text)
+
+    def _print_event(self, envelope: Envelope) -> None:
         match envelope.event:
             case SystemMessageAction() | CmdRunAction(hidden=True) | CmdOutputObservation(hidden=True):
                 return

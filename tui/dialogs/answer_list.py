@@ -39,6 +39,10 @@ class Effect(Enum):
     """Deny this action and the queued ones; the agent stops."""
     WAY = auto()
     """Choose how to continue after a halt."""
+    OPEN_HOST = auto()
+    """Open a host that the sandbox refused."""
+    KEEP_CLOSED = auto()
+    """Keep that host closed."""
     APPROVE_PLAN = auto()
     EDIT_PLAN = auto()
 

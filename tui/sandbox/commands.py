@@ -47,9 +47,15 @@ ADDRESS_CHARS = 2_000
 
 
 def sandbox_text(
-    isolation: str, why_open: str, settings: SandboxSettings, usage: SandboxUsage | None, left: Sequence[str] = ()
+    isolation: str,
+    why_open: str,
+    settings: SandboxSettings,
+    usage: SandboxUsage | None,
+    left: Sequence[str] = (),
+    *,
+    opened: Sequence[str] = (),
 ) -> str:
-    """Paragraphs, clean."""
+    """Paragraphs, clean. `opened` are the hosts that the user has allowed besides those of the settings."""
     if isolation == "none":
         text = f"{OPEN} {_('Reason: {why}.').format(why=why_open)}" if why_open else OPEN
         network = _("Network: unrestricted.")
@@ -62,6 +68,8 @@ def sandbox_text(
         if hosts:
             network = _("Network: to {hosts} (sandbox.allowed_hosts in config.toml).").format(hosts=hosts)
     parts = [text, network]
+    if opened and isolation not in ("none", "remote"):
+        parts.append(_("Hosts that you have allowed: {hosts}.").format(hosts=", ".join(opened)))
     if settings.readable_paths and isolation not in ("none", "remote"):
         paths = ", ".join(map(str, settings.readable_paths))
         parts.append(_("Also visible: {paths}.").format(paths=paths))
@@ -134,7 +142,8 @@ async def _show_sandbox(app: Context, tab: ConversationTab) -> None:
     assert app.manager is not None
     session, settings = tab.session, app.manager.settings.sandbox
     used, left = await session.runtime.usage(), await session.runtime.left_behind()
-    text = sandbox_text(session.runtime.isolation, session.runtime.why_open, settings, used, left)
+    opened = session.network.opened
+    text = sandbox_text(session.runtime.isolation, session.runtime.why_open, settings, used, left, opened=opened)
     app.push_screen(TextScreen(_("Sandbox"), Content(text)))
 
 

@@ -37,7 +37,7 @@ from core.events import (
     TaskTrackingAction,
 )
 from tui.approval.answers import WAYS
-from tui.i18n import _
+from tui.i18n import _, in_words
 from tui.memory.memory_text import condensed
 from tui.terminal_io.sanitizer import sanitize, sanitize_line, without_colours
 from tui.workspace.conversation_status import mark_of_stored
@@ -52,6 +52,13 @@ MAX_LINES = 40
 
 def event_lines(envelope: Envelope) -> list[str]:
     """Return the lines for an event; none if users need not know of it."""
+    event = envelope.event
+    refusals = event.refusals if isinstance(event, Observation) and not getattr(event, "hidden", False) else []
+    refused = [line for one in refusals for line in _labelled(_("Sandbox"), in_words(one.text))]
+    return [*_lines_of(envelope), *refused]
+
+
+def _lines_of(envelope: Envelope) -> list[str]:
     event = envelope.event
     thought = _labelled(_("Agent"), event.thought_text) if isinstance(event, Action) else []
     match event:

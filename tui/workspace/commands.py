@@ -92,7 +92,7 @@ def back(app: HandloomApp) -> None:
         pass
     elif question is not None and app.focused is prompt:
         if not question.step_back():
-            app.approvals.say_it_stays()
+            app.approvals.leave()
     elif tab is not None and (tab.running or tab.runs_command):
         app.attempt(tab.session.interrupt())
     elif not workspace.restore():

@@ -71,8 +71,6 @@ async def test_isolated_sandbox_listens_only_for_its_proxy(tmp_path: Path) -> No
     look = "cat " + " ".join(f"/proc/net/{table}" for table in TABLES)
     before = of_the_machine()
     async with isolated(workspace) as runtime:
-        assert listeners((await run(runtime, look)).content) == set()
-    async with isolated(workspace, allowed_hosts=("example.org",)) as runtime:
         ((address, _),) = listeners((await run(runtime, look)).content)
         assert address == "127.0.0.1"
         assert of_the_machine() - before == set()

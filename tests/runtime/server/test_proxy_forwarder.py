@@ -32,7 +32,7 @@ async def test_environment_names_a_port_that_forwards_to_the_socket(proxy: Path)
     forwarder = ProxyForwarder(proxy)
     environ = await forwarder.start()
     assert environ.keys() == {*NAMES, *DIRECT}
-    assert {environ[name] for name in DIRECT} == {"localhost,127.0.0.1,::1"}
+    assert {environ[name] for name in DIRECT} == {"localhost,.localhost,127.0.0.1,0.0.0.0,::1"}
     (url,) = {environ[name] for name in NAMES}
     host, _, port = url.removeprefix("http://").rpartition(":")
     assert host == "127.0.0.1"

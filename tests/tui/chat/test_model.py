@@ -13,6 +13,7 @@ from core.events import (
     AgentThinkAction,
     AgentThinkObservation,
     ChangeAgentStateAction,
+    CmdOutputObservation,
     CmdRunAction,
     ErrorObservation,
     Event,
@@ -20,6 +21,8 @@ from core.events import (
     FileEditObservation,
     FileReadAction,
     FileReadObservation,
+    IPythonRunCellAction,
+    IPythonRunCellObservation,
     MessageAction,
     ModeAction,
     NullObservation,
@@ -27,12 +30,14 @@ from core.events import (
     RecallAction,
     RecallObservation,
     RecallType,
+    Refusal,
     SystemMessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
     UnknownAction,
     UserRejectObservation,
 )
+from core.status_messages import HOST_REFUSED
 from tests.tui.chat.events import conversation, folded, ran, summaries
 from tui.chat.blocks import FOLDED_LINE_CHARS, Block, Kind, Mark
 from tui.chat.text_pieces import PieceKind
@@ -229,6 +234,17 @@ def test_agent_states_are_shown_with_reason() -> None:
         ("Stopped after an error", reason),
         ("Interrupted", ""),
     ]
+
+
+def test_refusals_of_the_sandbox_are_lines_of_their_own() -> None:
+    refusals = [Refusal(text=HOST_REFUSED.format(host="a.example"), host="a.example"), Refusal(text="x\x1b[2J\ny")]
+    command = CmdOutputObservation(command="x", content="failed", refusals=refusals)
+    cell = IPythonRunCellObservation(code="x", content="failed\n[later]", refusals=[Refusal(text="later")])
+    model = folded(conversation(CmdRunAction(command="x"), (command, 0), IPythonRunCellAction(code="x"), (cell, 2)))
+    shown = [(block.kind, block.title) for block in model.blocks]
+    assert [title for kind, title in shown if kind is Kind.NOTE] == [refusals[0].text, "x␛[2J␊y", "later"]
+    assert [kind for kind, _ in shown] == [Kind.TOOL, Kind.NOTE, Kind.NOTE, Kind.TOOL, Kind.NOTE]
+    assert "later" not in model.blocks[3].text, "it is not said twice"
 
 
 def test_internal_events_are_hidden() -> None:

@@ -21,7 +21,8 @@ def in_chinese() -> Iterator[None]:
 @pytest.mark.parametrize("form", status_messages.FORMS)
 def test_every_notice_is_recognised_with_its_values(form: str) -> None:
     places = {"model": "a/b{x}", "other": "c; d", "error": "It failed.\nTwice", "tries": "2 / 5",
-              "seconds": "3", "reason": status_messages.NO_ANSWER, "path": "/p: q", "names": "a, b"}  # fmt: skip
+              "seconds": "3", "reason": status_messages.NO_ANSWER, "path": "/p: q", "names": "a, b",
+              "host": "a.example:80", "rule": "policy.toml:1 deny net(a)", "what": "/a b, c"}  # fmt: skip
     said = in_words(form.format(**places))
     assert said == i18n._(form).format(**{**places, "reason": i18n._(status_messages.NO_ANSWER)})
     assert said != form.format(**places)

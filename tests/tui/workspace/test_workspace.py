@@ -656,6 +656,8 @@ def test_memory_of_the_sandbox_is_a_chart() -> None:
 
 
 def test_reason_for_missing_isolation_is_sanitised() -> None:
+    text = sandbox_text("bubblewrap", "", SandboxSettings(), None, opened=("a.example", "b.example:81"))
+    assert "Hosts that you have allowed: a.example, b.example:81." in text
     text = sandbox_text("none", "no \x1b[31mbubblewrap", SandboxSettings(), None)
     assert "Reason: no" in text
     assert "\x1b" not in text
