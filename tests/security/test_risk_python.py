@@ -56,6 +56,16 @@ NOT_UNDERSTOOD = [
     "import platform; platform.os.remove('x')",
     "import statistics; statistics.sys.modules",
     "while True:\n    exec(x)",
+    "list(map(eval, ['1']))\neval = 1",  # a name that is assigned, but later, or elsewhere
+    "if 0:\n    get_ipython = 1\nshell = next(iter(get_ipython, 0))",
+    "list(map(file_editor, ['create'], ['x'])), [0 for file_editor in []]",
+    "f = lambda exec: list(map(exec, ['1']))",
+    "sx = 1\n... %sx ['ls']",  # IPython removes prompts
+    'sx = """\n>>> a\n"""\n... %sx [\'ls\']',
+    "import math, operator\nIn [1]: math = operator\nmath.attrgetter('x')\nIn = [0, 0]",
+    "x = [0]\n[ins] In [1]: x",
+    "# -*- coding: utf-7 -*-\n# +AAo-import os",  # where bash writes a heredoc to a file
+    "#!python\n# vim: set fileencoding=utf-7 :\n# +AAo-import os",
 ]
 
 
