@@ -180,8 +180,9 @@ def parse_prompt(block: bytes) -> Prompt:
     text = block.decode("utf-8", "replace").replace("\r\n", "\n")
     try:
         data = json.loads(text, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = {}
+    data = data if isinstance(data, dict) else {}
     metadata = CmdOutputMetadata(
         exit_code=_number(data.get("exit_code")),
         pid=_number(data.get("pid")),

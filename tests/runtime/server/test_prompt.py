@@ -72,6 +72,7 @@ def test_command_line_names_the_secrets() -> None:
 
 def test_unreadable_fields_keep_defaults() -> None:
     assert parse_prompt(b"{broken") == Prompt(-1, CmdOutputMetadata())
+    assert parse_prompt(b"[" * 100_000) == parse_prompt(b"[1]") == Prompt(-1, CmdOutputMetadata())
     assert parse_prompt(b'{"exit_code": "1; rm", "pid": []}') == Prompt(-1, CmdOutputMetadata())
 
 
