@@ -20,7 +20,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -136,6 +136,7 @@ def _load() -> Any:
     """Import litellm and switch off its logging and callbacks."""
     logging.disable(logging.CRITICAL)
     _follow_no_redirects()
+    _limit_events()
     import litellm
 
     litellm.suppress_debug_info = True
@@ -164,6 +165,29 @@ def _follow_no_redirects() -> None:
         return await send(self, request, **{**options, "follow_redirects": False})
 
     httpx.AsyncClient.send = send_once  # type: ignore[method-assign]
+
+
+MAX_EVENT_BYTES = 128 * 1024 * 1024
+"""One event of a stream, or a body without events; the libraries collect it in memory."""
+
+
+def _limit_events() -> None:
+    """Refuse a body in which no event ends, so that no server can use up the memory."""
+    import httpx
+
+    read = httpx.Response.aiter_bytes
+
+    @functools.wraps(read)
+    async def read_limited(self: httpx.Response, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        waiting = 0
+        async for data in read(self, chunk_size):
+            end = max(data.rfind(b"\n\n"), data.rfind(b"\n\r\n"))
+            waiting = len(data) - end if end >= 0 else waiting + len(data)
+            if waiting > MAX_EVENT_BYTES:
+                raise httpx.DecodingError(f"an event of more than {MAX_EVENT_BYTES >> 20} MB")
+            yield data
+
+    httpx.Response.aiter_bytes = read_limited  # type: ignore[method-assign]
 
 
 class _Host:
