@@ -27,7 +27,11 @@ def _no_effect(call: Call) -> None:
 
 
 def _cd(call: Call) -> None:
-    args = [value for value in call.args if value.text not in ("--", "-P", "-L")]
+    args = list(call.args)
+    while args and re.fullmatch(r"-[LPe@]+", args[0].text or ""):
+        args.pop(0)
+    if args and args[0].text == "--":
+        args.pop(0)
     if len(args) > 1:
         raise call.fail()
     if not args:
@@ -46,11 +50,12 @@ def _cd(call: Call) -> None:
 
 def _export(call: Call) -> None:
     """Sets variables. `-p` shows them; `-r` would make a later assignment fail, so it is not understood."""
+    is_plain = call.source.split()[0] == call.name  # bash splits the values of `\export A=$x` into words
     for value in call.args:
         name, equals, _ = value.start.partition("=")
         if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
             continue
-        if not _NAME.fullmatch(name) or (value.is_many and not equals):
+        if not _NAME.fullmatch(name) or (value.is_many and not (equals and is_plain)):
             raise call.fail(value, f"an argument of {call.name}")
         exports = call.name == "export" or any(one.text == "-x" for one in call.args)
         if equals:
@@ -63,6 +68,8 @@ def _export(call: Call) -> None:
 
 def _read(call: Call) -> None:
     args = list(call.args)
+    if any(value.is_many for value in args):  # a subscript in one of the words would be evaluated
+        raise call.fail(None, "a word may be several")
     while args:
         value = args.pop(0)
         if value.text in ("-r", "-s", "-e"):
