@@ -167,8 +167,11 @@ def _follow_no_redirects() -> None:
     httpx.AsyncClient.send = send_once  # type: ignore[method-assign]
 
 
-MAX_EVENT_BYTES = 128 * 1024 * 1024
-"""One event of a stream, or a body without events; the libraries collect it in memory."""
+MAX_BODY_BYTES = 128 * 1024 * 1024
+"""A body without events, or between two blank lines; the libraries collect it in memory."""
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""One event of a stream. It takes the libraries a time that grows with the square of its size and of its lines."""
+MAX_EVENT_LINES = 2_000
 
 
 def _limit_events() -> None:
@@ -179,12 +182,16 @@ def _limit_events() -> None:
 
     @functools.wraps(read)
     async def read_limited(self: httpx.Response, chunk_size: int | None = None) -> AsyncIterator[bytes]:
-        waiting = 0
+        has_events = self.headers.get("content-type", "").startswith("text/event-stream")
+        most, most_lines = (MAX_EVENT_BYTES, MAX_EVENT_LINES) if has_events else (MAX_BODY_BYTES, MAX_BODY_BYTES)
+        size = lines = 0
         async for data in read(self, chunk_size):
             end = max(data.rfind(b"\n\n"), data.rfind(b"\n\r\n"))
-            waiting = len(data) - end if end >= 0 else waiting + len(data)
-            if waiting > MAX_EVENT_BYTES:
-                raise httpx.DecodingError(f"an event of more than {MAX_EVENT_BYTES >> 20} MB")
+            size, lines = (0, 0) if end >= 0 else (size, lines)
+            tail = data[max(end, 0) :]
+            size, lines = size + len(tail), lines + tail.count(b"\n") + tail.count(b"\r")
+            if max(size, len(data)) > most or lines > most_lines:
+                raise httpx.DecodingError(f"an event of more than {most >> 20} MB or {most_lines:,} lines")
             yield data
 
     httpx.Response.aiter_bytes = read_limited  # type: ignore[method-assign]

@@ -240,7 +240,7 @@ async def test_each_failure_has_its_kind_and_shows_no_key(
 async def test_event_without_end_does_not_fill_the_memory(host: ModelHost, server: OpenAIServer, part: bytes) -> None:
     server.then(sends(b"data: ", *[part] * 400))
     error = await error_of(model(host, server))
-    assert (error.kind, "an event of more than 128 MB" in str(error)) == (ModelErrorKind.BAD_RESPONSE, True)
+    assert (error.kind, "an event of more than 16 MB" in str(error)) == (ModelErrorKind.BAD_RESPONSE, True)
 
 
 async def test_keys_in_error_texts_are_redacted(host: ModelHost, server: OpenAIServer) -> None:
