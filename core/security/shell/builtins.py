@@ -99,6 +99,7 @@ def _set(call: Call) -> None:
         is_name = at > 0 and texts[at - 1].endswith("o") and text in ("pipefail", "errexit", "nounset", "xtrace")
         if not (is_name or _SET.fullmatch(text)):
             raise call.fail(call.args[at], "an option of set")
+    call.shell = replace(call.shell, may_end=True)  # -e ends it after a command that fails
     if not texts:
         call.report("secret.environment")
 
@@ -150,6 +151,7 @@ def _command(call: Call) -> None:
     if not args or args[0].start.startswith("-"):
         raise call.fail()
     call.command(args)
+    call.shell = replace(call.shell, may_end=call.shell.may_end or call.name == "exec")
 
 
 def _names_only(call: Call) -> None:
@@ -174,6 +176,7 @@ def _source(call: Call) -> None:
 def _exit(call: Call) -> None:
     if len(call.args) > 1 or any(value.text is None and value.prefix != "0" for value in call.args):
         raise call.fail()
+    call.shell = replace(call.shell, may_end=True)
 
 
 def _kill(call: Call) -> None:
@@ -190,6 +193,7 @@ def _kill(call: Call) -> None:
         if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
             call.report("machine.kill")
     call.report("machine.kill-one")
+    call.shell = replace(call.shell, may_end=True)
 
 
 def _unsupported(call: Call) -> None:
@@ -197,9 +201,9 @@ def _unsupported(call: Call) -> None:
 
 
 BUILTINS: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times", "logout"), _no_effect),
+    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times"), _no_effect),
     **dict.fromkeys(("break", "continue", "wait", "fg", "bg", "disown", "jobs", "type", "umask"), _names_only),
-    **dict.fromkeys(("exit", "return", "shift"), _exit),
+    **dict.fromkeys(("exit", "logout", "return", "shift"), _exit),
     "cd": _cd,
     **dict.fromkeys(("export", "declare", "typeset"), _export),
     "read": _read,

@@ -73,7 +73,7 @@ class Reader:
         """Analyse a text as the next command of a shell; returns the state of the shell afterwards."""
         if shell.lost:
             self.findings.not_understood(text, f"nothing is known of the shell after: {shell.lost}")
-        return self.read_nested(text, shell, 0)
+        return self.read_nested(text, shell.without_values() if shell.may_end else shell, 0)
 
     def read_nested(self, text: str, shell: Shell, depth: int) -> Shell:
         """As `read`, for commands within another command."""

@@ -38,6 +38,8 @@ class Shell:
     """The command after which the state is unknown, if any."""
     has_opaque_cells: bool = False
     """Whether a cell ran that is not understood; it may have changed what any name means to later cells."""
+    may_end: bool = False
+    """Whether a command may have ended the shell, so that the next action gets a new one."""
     runs_behind: bool = False
     """Whether code of the project may run in the background, also code that is written from now on."""
 
@@ -78,9 +80,13 @@ class Shell:
         both = Shell(
             (), variables, self.environment or other.environment, self.written | other.written,
             self.links | other.links, self.lost or other.lost, self.has_opaque_cells or other.has_opaque_cells,
-            self.runs_behind or other.runs_behind,
+            self.may_end or other.may_end, self.runs_behind or other.runs_behind,
         )  # fmt: skip
         return both.at((*self.folders, *other.folders)) if known else both
+
+    def without_values(self) -> Shell:
+        """The state if this shell may have been replaced by a new one: variables may have no value."""
+        return replace(self, variables=dict.fromkeys(self.variables))
 
     def after_subshell(self, inner: Shell) -> Shell:
         """The state after a subshell that ended as `inner`, of which only the files remain."""
