@@ -280,7 +280,7 @@ class Call:
         """Report a word for a tool that runs code of the project: a path in it must be in the workspace."""
         if value.text is None and value.is_foreign:
             raise self.fail(value, "the value may come from a command or a file")
-        for part in re.split(r"[=,:@\s]", value.start):
+        for part in re.split(r"[=,:@\s\"']", value.start):
             if "://" in value.start or part.startswith(("/", "~")) or ".." in part:
                 for path in self.paths(Value(part, value.shown)):
                     self._passed(path)

@@ -167,7 +167,7 @@ _OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash
 
 def changes_shell(name: str) -> bool:
     """Whether a variable changes how the shell executes later commands."""
-    return name in _SHELL_VARIABLES or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
+    return name in _SHELL_VARIABLES or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST", "__handloom"))
 
 
 def may_be_exported(name: str) -> bool:

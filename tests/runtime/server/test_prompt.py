@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from core.events import CmdOutputMetadata
@@ -126,3 +129,12 @@ def test_note_about_a_fresh_shell_names_its_folder() -> None:
     assert prompt.fresh_shell("/a") == (
         "A fresh shell was started in /a; the old one's variables, functions and aliases are gone."
     )
+
+
+def test_names_of_secrets_are_not_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "init").write_text(init_script("n"), "utf-8")
+    commands = "a=b; __handloom_lent='PIPESTATUS[$(>evaluated)] a'; __handloom_take_back; echo \"${a-unset}\""
+    ran = subprocess.run(
+        ["bash", "-c", f". ./init; {commands}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, [path.name for path in tmp_path.iterdir()]) == ("unset\n", ["init"])
