@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.events import ActionSecurityRisk, CmdRunAction, IPythonRunCellAction
 from core.security.facts import Facts, facts_of
 from core.security.python_code import MAX_CHARS, MAX_NODES
+from runtime.plugins.agent_skills import agentskills
 
 UNDERSTOOD = [
     "print(1 + 1)",
@@ -67,6 +68,11 @@ NOT_UNDERSTOOD = [
     "# -*- coding: utf-7 -*-\n# +AAo-import os",  # where bash writes a heredoc to a file
     "#!python\n# vim: set fileencoding=utf-7 :\n# +AAo-import os",
 ]
+
+
+@pytest.mark.parametrize("name", [*agentskills.__all__, "parse_audio", "parse_image", "parse_video"])
+def test_functions_of_the_kernel_are_not_passed_on_by_assigning_their_names(name: str) -> None:
+    assert read(f"list(map({name}, ['x']))\nif 0:\n    {name} = 1").not_understood
 
 
 def read(code: str) -> Facts:
