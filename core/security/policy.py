@@ -119,9 +119,9 @@ def _rules(text: str, name: str) -> Iterator[Rule]:
         if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
             raise _PolicyError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
         for pattern in patterns:
-            found = _place_of(text, pattern, start)
-            at = _line_at(text, found) if found >= 0 else line
-            start = max(found + 1, start)
+            place = _place_of(text, pattern, start)
+            at = _line_at(text, place) if place >= 0 else line
+            start = max(place + 1, start)
             try:
                 yield Rule(Verdict(key), parse(pattern), f"{name}:{at}")
             except PatternError as error:

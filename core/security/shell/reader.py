@@ -58,8 +58,7 @@ _DIGITS = re.compile(r"nproc|id -[ug]|date \+'?%[YmdHMSsF](?:[-_:]?%[YmdHMSsFT])
 
 def _saves_output(command: Node, other: Node) -> bool:
     """Whether `other` writes only what a program prints, as in `make | tee build.txt`."""
-    are_simple = isinstance(command, Simple) and isinstance(other, Simple)
-    return are_simple and _FILTER.fullmatch(other.source) is not None
+    return isinstance(command, Simple) and isinstance(other, Simple) and _FILTER.fullmatch(other.source) is not None
 
 
 class Reader:
