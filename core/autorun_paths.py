@@ -77,14 +77,14 @@ NAMES = (
 """Files and folders, relative to the workspace. A folder includes everything in it, such as `.cursor/mcp.json`."""
 NESTED = (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml")
 """Settings of Mercurial and Jujutsu that run programs, as git's do. They are protected whatever the list is."""
-_PARTS = frozenset(NAMES)
+_PARTS = frozenset(name.lower() for name in NAMES)
 
 
 def is_autorun(path: str) -> bool:
-    """Whether a path is one of these names or inside one, at any depth."""
-    return not _PARTS.isdisjoint(path.split("/")) or is_nested(path)
+    """Whether a path is one of these names or inside one, at any depth; upper case counts as lower."""
+    return not _PARTS.isdisjoint(path.lower().split("/")) or is_nested(path)
 
 
 def is_nested(path: str) -> bool:
     """Whether a path is one of NESTED, at any depth."""
-    return f"/{path}".endswith(tuple(f"/{name}" for name in NESTED))
+    return f"/{path.lower()}".endswith(tuple(f"/{name}" for name in NESTED))

@@ -20,7 +20,7 @@ import logging
 import os
 import resource
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any, BinaryIO
@@ -136,6 +136,7 @@ def _load() -> Any:
     """Import litellm and switch off its logging and callbacks."""
     logging.disable(logging.CRITICAL)
     _follow_no_redirects()
+    _limit_events()
     import litellm
 
     litellm.suppress_debug_info = True
@@ -164,6 +165,36 @@ def _follow_no_redirects() -> None:
         return await send(self, request, **{**options, "follow_redirects": False})
 
     httpx.AsyncClient.send = send_once  # type: ignore[method-assign]
+
+
+MAX_BODY_BYTES = 128 * 1024 * 1024
+"""A body without events, or between two blank lines; the libraries collect it in memory."""
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""One event of a stream. It takes the libraries a time that grows with the square of its size and of its lines."""
+MAX_EVENT_LINES = 2_000
+
+
+def _limit_events() -> None:
+    """Refuse a body in which no event ends, so that no server can use up the memory."""
+    import httpx
+
+    read = httpx.Response.aiter_bytes
+
+    @functools.wraps(read)
+    async def read_limited(self: httpx.Response, chunk_size: int | None = None) -> AsyncIterator[bytes]:
+        has_events = self.headers.get("content-type", "").startswith("text/event-stream")
+        most, most_lines = (MAX_EVENT_BYTES, MAX_EVENT_LINES) if has_events else (MAX_BODY_BYTES, MAX_BODY_BYTES)
+        size = lines = 0
+        async for data in read(self, chunk_size):
+            end = max(data.rfind(b"\n\n"), data.rfind(b"\n\r\n"))
+            size, lines = (0, 0) if end >= 0 else (size, lines)
+            tail = data[max(end, 0) :]
+            size, lines = size + len(tail), lines + tail.count(b"\n") + tail.count(b"\r")
+            if max(size, len(data)) > most or lines > most_lines:
+                raise httpx.DecodingError(f"an event of more than {most >> 20} MB or {most_lines:,} lines")
+            yield data
+
+    httpx.Response.aiter_bytes = read_limited  # type: ignore[method-assign]
 
 
 class _Host:

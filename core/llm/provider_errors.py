@@ -90,6 +90,7 @@ _GARBLED = (
     "unterminated string",
     "codec can't decode",
     "expecting property",
+    "an event of more than",
 )
 _BROKEN_OFF = (
     "connection error.",

@@ -197,7 +197,7 @@ def _arguments(action: Action) -> dict[str, Any]:
         calls = response["choices"][0]["message"]["tool_calls"]
         text = next(call["function"]["arguments"] for call in calls if call["id"] == metadata.tool_call_id)
         arguments = json.loads(text)
-    except (KeyError, IndexError, TypeError, ValueError, StopIteration):
+    except (KeyError, IndexError, TypeError, ValueError, StopIteration, RecursionError):
         return {}
     return arguments if isinstance(arguments, dict) else {}
 

@@ -119,6 +119,8 @@ class Setup:
         self._warming: asyncio.Task[None] | None = None
         self._is_prepared = False
         self._is_closed = False
+        self.releases = 0
+        """How often the sandbox was ended, with its shell."""
 
     def warm_up(self) -> None:
         """Start in the background, before an action needs the sandbox."""
@@ -194,6 +196,7 @@ class Setup:
 
     async def _release(self, release: Callable[[], Awaitable[None]]) -> None:
         self.interrupt()
+        self.releases += 1
         await release()
         if self._is_prepared:
             self._steps = [self._find_scripts, self._run_setup_script]

@@ -213,7 +213,7 @@ def _inspect_page(url: str, findings: Findings) -> None:
     if lowered.startswith(("javascript:", "data:", "blob:")):
         findings.report("page.script", url)
         return
-    if lowered.startswith(("about:", "chrome:")) and "blank" in lowered:
+    if lowered in {"about:blank", "chrome://newtab/"}:
         return
     if not is_plain_url(url.strip()):
         findings.not_understood(url, "the address is ambiguous")

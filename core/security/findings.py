@@ -91,7 +91,7 @@ class Findings:
         self.add(self.reads, path)
         if rule := self.places.secret(path):
             self.report(rule, path)
-        elif self.places.place(path) is Region.HOME:
+        elif self.places.place(path) in (Region.HOME, Region.DEVICE):
             self.report("read.outside", path)
 
     def write_path(self, path: str) -> None:

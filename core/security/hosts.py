@@ -63,7 +63,11 @@ def is_local(host: str) -> bool:
 
 def is_metadata(host: str) -> bool:
     """Whether a host is a cloud's metadata service."""
-    return host in _METADATA or normalized_ipv4(host) in _METADATA
+    return host in _METADATA or normalized_ipv4(host) in _METADATA or _METADATA_IN_NAME.search(host) is not None
+
+
+_METADATA_IN_NAME = re.compile(r"(?:^|[.-])(?:169[.-]254[.-]169[.-]254|a9fea9fe)[.-]")
+"""Names such as `169-254-169-254.nip.io`, which resolve to the address in them."""
 
 
 def normalized_ipv4(host: str) -> str:

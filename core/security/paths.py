@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import filter as filter_names
 from fnmatch import fnmatchcase
 
-from core.autorun_paths import is_autorun
+from core.autorun_paths import NAMES, is_autorun
 
 
 class Region(StrEnum):
@@ -47,7 +48,7 @@ _SECRETS: tuple[tuple[str, str], ...] = (
     (r"^~/Library/(?:Keychains|Cookies)(?:/|$)", "secret.read"),
     (r"^/etc/(?:shadow|gshadow|sudoers|ssh/ssh_host_.*|krb5\.keytab|security/.*|ssl/private(?:/.*)?)(?:$|[-.])",
      "secret.read"),
-    (r"^/(?:var/)?run/secrets(?:/|$)", "secret.read"),
+    (r"^/(?:var/)?run/(?:secrets|user)(?:/|$)|^/var/(?:spool/)?mail(?:/|$)|^/tmp/krb5cc", "secret.read"),
     (r"(?:^|/)\.env(?:$|rc$|\.(?!(?:example|sample|template|dist|defaults?|test)$)[^/]*$)", "secret.read"),
     (r"(?:^|/)(?:id_(?:rsa|dsa|ecdsa|ed25519)|[^/]+\.(?:pem|key|p12|pfx|keystore|jks|kdbx|ppk))$", "secret.read"),
     (r"(?:^|/)(?:credentials|secrets?)(?:\.(?:json|ya?ml|toml|ini|txt|env|enc))?$", "secret.read"),
@@ -73,7 +74,8 @@ _PERSISTENCE: tuple[tuple[str, str], ...] = (
      r"|^/Library/Launch", "persist.cron"),
     (r"(?:^|/)\.(?:git|husky|githooks|vscode|handloom|openhands|claude|cursor)(?:/|$)"
      r"|(?:^|/)(?:\.envrc|\.gitmodules|\.gitattributes|\.pre-commit-config\.yaml|\.lefthook\.ya?ml)$"
-     r"|(?:^|/)(?:sitecustomize|usercustomize)\.py$|/site-packages/[^/]+\.pth$", "persist.hook"),
+     r"|(?:^|/)(?:sitecustomize|usercustomize)\.py$|/site-packages/[^/]+\.pth$"
+     r"|^/(?:dev/shm|tmp|var/tmp)/handloom-(?!demo-|replay-)", "persist.hook"),
     (r"(?:^|/)\.github/(?:workflows|actions)(?:/|$)|(?:^|/)(?:\.gitlab-ci\.ya?ml|\.travis\.yml|azure-pipelines\.ya?ml"
      r"|Jenkinsfile|\.drone\.yml|bitbucket-pipelines\.yml|appveyor\.yml|\.circleci/.*|\.woodpecker/.*)$", "persist.ci"),
     (r"^~/\.(?:gitconfig|config/git/.*|npmrc|yarnrc|pip/.*|config/pip/.*|condarc|gemrc|cargo/config(?:\.toml)?|vimrc"
@@ -83,8 +85,12 @@ _PERSISTENCE: tuple[tuple[str, str], ...] = (
 )  # fmt: skip
 
 
+_VISIBLE = tuple(name for name in NAMES if not name.startswith("."))
+"""Names that a glob without a dot may match; a glob with one is never understood as what is copied."""
+
+
 def _compiled(rows: tuple[tuple[str, str], ...]) -> tuple[tuple[re.Pattern[str], str], ...]:
-    return tuple((re.compile(pattern), rule) for pattern, rule in rows)
+    return tuple((re.compile(pattern, re.IGNORECASE), rule) for pattern, rule in rows)  # as the file system may
 
 
 _SECRET_PATTERNS, _PERSISTENCE_PATTERNS = _compiled(_SECRETS), _compiled(_PERSISTENCE)
@@ -155,7 +161,9 @@ class Places:
     def persistence(self, path: str) -> str:
         """The rule about persistence that applies to a path, or an empty string."""
         path = self.symbolic(path)
-        by_name = "persist.hook" if is_autorun(path) else ""
+        name = path.rpartition("/")[2]
+        is_aimed = re.search(r"[*?\[]", name) and not re.fullmatch(r"\*?(?:\.\w+)?", name)  # `*` and `*.json` are not
+        by_name = "persist.hook" if is_autorun(path) or (is_aimed and filter_names(_VISIBLE, name)) else ""
         return next((rule for pattern, rule in _PERSISTENCE_PATTERNS if pattern.search(path)), by_name)
 
 

@@ -168,7 +168,7 @@ def covers(pattern: Pattern, part: Part, folders: WorkFolders) -> bool:
 
 def is_autorun_file(path: str) -> bool:
     """Whether programs of the user execute or obey a file of this name, so that writing it is more than an edit."""
-    return is_autorun(path) or not _OBEYED.isdisjoint(path.split("/"))
+    return is_autorun(path) or not _OBEYED.isdisjoint(path.lower().split("/"))
 
 
 def uncovered(patterns: Iterable[Pattern], parts: Iterable[Part], folders: WorkFolders) -> list[Part]:

@@ -25,7 +25,8 @@ from core.security.patterns import Pattern, PatternError, parse
 POLICY = "policy.toml"
 PROJECT_POLICY = Path(".handloom") / POLICY
 MAX_BYTES = 256 * 1024
-"""Limit for one file."""
+MAX_PATTERNS = 2_000
+"""Limits for one file."""
 Signature = tuple[int, int, int] | None
 
 
@@ -106,24 +107,33 @@ def _rules(text: str, name: str) -> Iterator[Rule]:
         found = re.search(r"\(at (?:line (\d+)[^)]*|end of document)\)", str(error))
         line = int(found[1]) if found and found[1] else len(text.splitlines())
         raise _PolicyError(f"{re.sub(r' *[(]at .*[)]$', '', str(error))}.", line) from None
+    except RecursionError:
+        raise _PolicyError("it is nested too deeply.") from None
+    if sum(len(patterns) for patterns in document.values() if isinstance(patterns, list)) > MAX_PATTERNS:
+        raise _PolicyError(f"it has more than {MAX_PATTERNS:,} patterns.")
     for key, patterns in document.items():
-        line = _line_of(text, key)
+        start = max(_place_of(text, key), 0)
+        line = _line_at(text, start)
         if key not in set(Verdict):
             raise _PolicyError(f"Unknown list {key!r}. The lists are allow, ask and deny.", line)
         if not isinstance(patterns, list) or not all(isinstance(pattern, str) for pattern in patterns):
             raise _PolicyError(f'{key} is a list of patterns, such as {key} = ["bash(git push *)"].', line)
-        seen: dict[str, int] = {}
         for pattern in patterns:
-            at = _line_of(text, pattern, after=seen.get(pattern, line - 1)) or line
-            seen[pattern] = at
+            place = _place_of(text, pattern, start)
+            at = _line_at(text, place) if place >= 0 else line
+            start = max(place + 1, start)
             try:
                 yield Rule(Verdict(key), parse(pattern), f"{name}:{at}")
             except PatternError as error:
                 raise _PolicyError(str(error), at) from None
 
 
-def _line_of(text: str, what: str, after: int = 0) -> int:
-    """The first line after `after` that contains a text; 0 if there is none."""
-    lines = text.splitlines()
-    forms = (what, what.replace("\\", "\\\\").replace('"', '\\"'))
-    return next((n for n, line in enumerate(lines, 1) if n > after and any(form in line for form in forms)), 0)
+def _place_of(text: str, what: str, start: int = 0) -> int:
+    """Where a text stands, as it is or with escapes, from `start` on; -1 if it does not."""
+    forms = {what, what.replace("\\", "\\\\").replace('"', '\\"')}
+    return min((at for form in forms if (at := text.find(form, start)) >= 0), default=-1)
+
+
+def _line_at(text: str, place: int) -> int:
+    """The number of the line, from 1."""
+    return text.count("\n", 0, place) + 1

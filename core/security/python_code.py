@@ -41,6 +41,14 @@ _FUNCTIONS = names(
     " sysconfig.get_config_var sysconfig.get_path sysconfig.get_paths hashlib.sha256 hashlib.md5 hashlib.sha1"
     " base64.b64encode base64.b64decode pprint.pprint"
 )
+_TAKEN = frozenset(dir(builtins)) | names(
+    "exit quit copyright credits license help In Out get_ipython display open_file goto_line scroll_down scroll_up"
+    " search_dir search_file find_file parse_pdf parse_docx parse_latex parse_pptx parse_audio parse_image parse_video"
+    " get_entity_contents search_code_snippets explore_tree_structure file_editor"
+)
+"""Names that mean something before the code runs. Code that assigns one may still use what it meant before."""
+_DECODED_OR_STRIPPED = re.compile(r"^[ \t\f]*(?:#.*coding[:=]|>>>|\.\.\.|(?:\[\w+\] ?)?In \[)", re.MULTILINE)
+"""Lines that name an encoding, which Python may obey, and those of which IPython removes the beginning, a prompt."""
 _METHODS = names(
     "append extend insert pop remove clear sort reverse index count copy items keys values get update "
     "setdefault add discard union intersection difference split rsplit join strip lstrip rstrip replace "
@@ -64,7 +72,7 @@ _NODES = (
 
 def is_understood(code: str, findings: Findings, folders: tuple[str, ...]) -> bool:
     """Whether all of a code is understood; what it reads is said in the findings."""
-    if len(code) > MAX_CHARS or "\0" in code:
+    if len(code) > MAX_CHARS or "\0" in code or _DECODED_OR_STRIPPED.search(code):
         return False
     try:
         tree = ast.parse(code)
@@ -120,9 +128,7 @@ def _imported(nodes: list[ast.AST]) -> dict[str, str] | None:
         is_strange = isinstance(node, ast.Name) and node.id not in bound | named.keys() | _BUILTINS
         if is_strange and (getattr(node, "id", "") != "open" or id(node) not in opened):
             return None
-    if named.keys() & (_BUILTINS | {"open"}):
-        return None
-    return None if bound & (named.keys() | _BUILTINS | {"open"}) else named
+    return None if named.keys() & _TAKEN or bound & (named.keys() | _TAKEN) else named
 
 
 def _is_function(name: str) -> bool:

@@ -35,6 +35,8 @@ from core.stream import EventStream
 
 PAGE = 500
 """Events that are read at a time."""
+_NEW_SHELL = "A fresh shell was started"
+"""In the note of the server about a shell that ended."""
 MAX_WAITING = 100
 """Commands without an observation that are remembered, the newest."""
 
@@ -136,6 +138,7 @@ class ShellHistory:
             shell = answered.before if not rest else shell.merged(answered.before)
         elif isinstance(event, CmdOutputObservation) and not rest and event.exit_code >= 0:
             shell = shell.at((event.metadata.working_dir,)) if event.metadata.working_dir else shell
+            shell = shell.without_values() if _NEW_SHELL in event.metadata.prefix + event.metadata.suffix else shell
         return replace(self, shell=shell, waiting=rest)
 
     def before(self, action: Action) -> Shell:
@@ -165,12 +168,17 @@ def shell_after(action: CmdRunAction | IPythonRunCellAction, workspace: str, she
 class ShellRecord:
     """The state of the shell of one conversation. `workspace` is its folder as the sandbox sees it.
 
-    Commands of one answer of the model are judged one after the other before any of them is in the log.
+    Commands of one answer of the model are judged one after the other before any of them is in the log. `restarts`
+    counts the ends of the sandbox; after one, and in a conversation that is opened again, the shell may be a new one.
     """
 
-    def __init__(self, stream: EventStream, workspace: Callable[[], str]) -> None:
+    def __init__(
+        self, stream: EventStream, workspace: Callable[[], str], restarts: Callable[[], int] = lambda: 0
+    ) -> None:
         self._stream = stream
         self._workspace = workspace
+        self._restarts = restarts
+        self._restarted = -1
         self._history: ShellHistory | None = None
         self._seen_id = -1
         self._ahead: Shell | None = None
@@ -185,6 +193,9 @@ class ShellRecord:
             while page := await self._stream.read(after=self._seen_id, limit=PAGE):
                 history = await asyncio.to_thread(_fold, history, page)
                 self._seen_id, self._ahead = page[-1].id, None
+            if self._restarted != (restarted := self._restarts()):
+                new = history.shell.without_values().merged(Shell((workspace,)))
+                history, self._restarted, self._ahead = replace(history, shell=new), restarted, None
             self._history = history
             if not isinstance(action, CmdRunAction | IPythonRunCellAction):
                 return self._ahead or history.shell

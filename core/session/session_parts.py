@@ -192,7 +192,7 @@ class SessionParts:
             workspace=lambda: runtime.working_dir,
             mode=confirm,
             notice=lambda text: frames.publish(Status("error" if text else "info", POLICY_STATUS, text)),
-            shell=ShellRecord(stream, lambda: runtime.working_dir).before,
+            shell=ShellRecord(stream, lambda: runtime.working_dir, lambda: self.setup.releases).before,
             checks=(risk_checks.judge,),
         )
         runtime.deny(self.guard.denials)

@@ -58,6 +58,7 @@ __handloom_take_back() {
     local IFS __handloom_name
     IFS=' '
     for __handloom_name in $__handloom_lent; do
+        [[ $__handloom_name != *[!A-Za-z0-9_]* ]] || continue
         builtin unset -v "$__handloom_name" || builtin export -n "$__handloom_name" || :
     done
     __handloom_lent=
@@ -103,8 +104,8 @@ previous status would end the shell, so it is not passed on.
 but not after one in a sourced file.
 
 `__handloom_lend` reads secrets from a pipe for the next command, each for which the shell has no variable, and
-`__handloom_take_back` unsets them when it ends. What the command started keeps its copies. The values are in no line
-that bash could trace.
+`__handloom_take_back` unsets them when it ends, and nothing but names, because bash evaluates a subscript. What the
+command started keeps its copies. The values are in no line that bash could trace.
 """
 
 
@@ -180,8 +181,9 @@ def parse_prompt(block: bytes) -> Prompt:
     text = block.decode("utf-8", "replace").replace("\r\n", "\n")
     try:
         data = json.loads(text, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         data = {}
+    data = data if isinstance(data, dict) else {}
     metadata = CmdOutputMetadata(
         exit_code=_number(data.get("exit_code")),
         pid=_number(data.get("pid")),

@@ -236,6 +236,13 @@ async def test_each_failure_has_its_kind_and_shows_no_key(
     assert KEY not in str(error)
 
 
+@pytest.mark.parametrize("part", [b"a" * 1_000_000, b"data: 1\n" * 125_000], ids=["no line", "no blank line"])
+async def test_event_without_end_does_not_fill_the_memory(host: ModelHost, server: OpenAIServer, part: bytes) -> None:
+    server.then(sends(b"data: ", *[part] * 400))
+    error = await error_of(model(host, server))
+    assert (error.kind, "an event of more than 16 MB" in str(error)) == (ModelErrorKind.BAD_RESPONSE, True)
+
+
 async def test_keys_in_error_texts_are_redacted(host: ModelHost, server: OpenAIServer) -> None:
     server.then(fails(400, f"you sent {KEY} and {CANARY}"))
     assert str(await error_of(model(host, server))).endswith("you sent [key] and [key]")

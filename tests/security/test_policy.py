@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -49,13 +50,23 @@ def test_broken_policy_has_no_rules_and_names_the_line(tmp_path: Path, text: str
     assert policy.broken.endswith(" Until it is fixed, every action needs approval.")
 
 
+def test_lines_of_many_rules_are_found_quickly(tmp_path: Path) -> None:
+    file = tmp_path / "policy.toml"
+    file.write_text("deny = [\n" + "".join(f'"read(\\u0061{n})",\n\n\n\n' for n in range(2_000)) + "]", "utf-8")
+    begin = time.process_time()
+    policy = read_policy(file, name="p")
+    assert (len(policy.rules), time.process_time() - begin < 5) == (2_000, True)
+
+
 @pytest.mark.parametrize(
     ("content", "why"),
     [
         (b"#" * (MAX_BYTES + 1), "it is longer than 256 kB."),
         (b"\xff", "it is not UTF-8."),
+        (b"deny = " + b"[" * 50_000, "it is nested too deeply."),
+        (b'deny = ["*"]\nask = [' + b'"read(a)",' * 2_000 + b"]", "it has more than 2,000 patterns."),
     ],
-    ids=["long", "binary"],
+    ids=["long", "binary", "nested", "many"],
 )
 def test_unreadable_policy_is_broken_without_a_line(tmp_path: Path, content: bytes, why: str) -> None:
     file = tmp_path / "policy.toml"

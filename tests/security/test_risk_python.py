@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from core.events import ActionSecurityRisk, CmdRunAction, IPythonRunCellAction
 from core.security.facts import Facts, facts_of
 from core.security.python_code import MAX_CHARS, MAX_NODES
+from runtime.plugins.agent_skills import agentskills
 
 UNDERSTOOD = [
     "print(1 + 1)",
@@ -56,7 +57,22 @@ NOT_UNDERSTOOD = [
     "import platform; platform.os.remove('x')",
     "import statistics; statistics.sys.modules",
     "while True:\n    exec(x)",
+    "list(map(eval, ['1']))\neval = 1",  # a name that is assigned, but later, or elsewhere
+    "if 0:\n    get_ipython = 1\nshell = next(iter(get_ipython, 0))",
+    "list(map(file_editor, ['create'], ['x'])), [0 for file_editor in []]",
+    "f = lambda exec: list(map(exec, ['1']))",
+    "sx = 1\n... %sx ['ls']",  # IPython removes prompts
+    'sx = """\n>>> a\n"""\n... %sx [\'ls\']',
+    "import math, operator\nIn [1]: math = operator\nmath.attrgetter('x')\nIn = [0, 0]",
+    "x = [0]\n[ins] In [1]: x",
+    "# -*- coding: utf-7 -*-\n# +AAo-import os",  # where bash writes a heredoc to a file
+    "#!python\n# vim: set fileencoding=utf-7 :\n# +AAo-import os",
 ]
+
+
+@pytest.mark.parametrize("name", [*agentskills.__all__, "parse_audio", "parse_image", "parse_video"])
+def test_functions_of_the_kernel_are_not_passed_on_by_assigning_their_names(name: str) -> None:
+    assert read(f"list(map({name}, ['x']))\nif 0:\n    {name} = 1").not_understood
 
 
 def read(code: str) -> Facts:

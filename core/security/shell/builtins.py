@@ -27,7 +27,11 @@ def _no_effect(call: Call) -> None:
 
 
 def _cd(call: Call) -> None:
-    args = [value for value in call.args if value.text not in ("--", "-P", "-L")]
+    args = list(call.args)
+    while args and re.fullmatch(r"-[LPe@]+", args[0].text or ""):
+        args.pop(0)
+    if args and args[0].text == "--":
+        args.pop(0)
     if len(args) > 1:
         raise call.fail()
     if not args:
@@ -46,11 +50,12 @@ def _cd(call: Call) -> None:
 
 def _export(call: Call) -> None:
     """Sets variables. `-p` shows them; `-r` would make a later assignment fail, so it is not understood."""
+    is_plain = call.source.split()[0] == call.name  # bash splits the values of `\export A=$x` into words
     for value in call.args:
         name, equals, _ = value.start.partition("=")
         if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
             continue
-        if not _NAME.fullmatch(name) or (value.is_many and not equals):
+        if not _NAME.fullmatch(name) or (value.is_many and not (equals and is_plain)):
             raise call.fail(value, f"an argument of {call.name}")
         exports = call.name == "export" or any(one.text == "-x" for one in call.args)
         if equals:
@@ -63,6 +68,8 @@ def _export(call: Call) -> None:
 
 def _read(call: Call) -> None:
     args = list(call.args)
+    if any(value.is_many for value in args):  # a subscript in one of the words would be evaluated
+        raise call.fail(None, "a word may be several")
     while args:
         value = args.pop(0)
         if value.text in ("-r", "-s", "-e"):
@@ -92,6 +99,7 @@ def _set(call: Call) -> None:
         is_name = at > 0 and texts[at - 1].endswith("o") and text in ("pipefail", "errexit", "nounset", "xtrace")
         if not (is_name or _SET.fullmatch(text)):
             raise call.fail(call.args[at], "an option of set")
+    call.shell = replace(call.shell, may_end=True)  # -e ends it after a command that fails
     if not texts:
         call.report("secret.environment")
 
@@ -143,6 +151,7 @@ def _command(call: Call) -> None:
     if not args or args[0].start.startswith("-"):
         raise call.fail()
     call.command(args)
+    call.shell = replace(call.shell, may_end=call.shell.may_end or call.name == "exec")
 
 
 def _names_only(call: Call) -> None:
@@ -167,6 +176,7 @@ def _source(call: Call) -> None:
 def _exit(call: Call) -> None:
     if len(call.args) > 1 or any(value.text is None and value.prefix != "0" for value in call.args):
         raise call.fail()
+    call.shell = replace(call.shell, may_end=True)
 
 
 def _kill(call: Call) -> None:
@@ -183,6 +193,7 @@ def _kill(call: Call) -> None:
         if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
             call.report("machine.kill")
     call.report("machine.kill-one")
+    call.shell = replace(call.shell, may_end=True)
 
 
 def _unsupported(call: Call) -> None:
@@ -190,9 +201,9 @@ def _unsupported(call: Call) -> None:
 
 
 BUILTINS: dict[str, Callable[[Call], None]] = {
-    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times", "logout"), _no_effect),
+    **dict.fromkeys((":", "true", "false", "echo", "pwd", "times"), _no_effect),
     **dict.fromkeys(("break", "continue", "wait", "fg", "bg", "disown", "jobs", "type", "umask"), _names_only),
-    **dict.fromkeys(("exit", "return", "shift"), _exit),
+    **dict.fromkeys(("exit", "logout", "return", "shift"), _exit),
     "cd": _cd,
     **dict.fromkeys(("export", "declare", "typeset"), _export),
     "read": _read,

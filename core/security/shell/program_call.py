@@ -20,7 +20,7 @@ from core.security.findings import Findings
 from core.security.hosts import host_of, is_local
 from core.security.paths import Region
 from core.security.shell.expansion import Value
-from core.security.shell.shell_state import Shell
+from core.security.shell.shell_state import Shell, may_be_code
 from core.security.shell.syntax import NotUnderstoodError
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ class Call:
             if (
                 is_system_glob
                 or places.is_above(path, places.home)
-                or re.fullmatch(r"/(?:etc|proc|var|run|sys|home|Users)?|/proc/[^/]+", path)
+                or re.fullmatch(r"/(?:etc|proc|var(?:/spool)?|run|sys|home|Users)?|/proc/[^/]+", path)
+                or (value.is_glob and re.match(r"/[^/]*\*", path))  # /h*/NAME may be a home folder
             ):
                 self.report("read.outside", path)
 
@@ -196,6 +197,8 @@ class Call:
             if path not in _STREAMS:
                 self.findings.write_path(path)
                 self.shell = self.shell.with_written(path)
+                if self.shell.runs_behind and may_be_code(path):
+                    self.report("run.written", path)
         if value.is_glob:
             raise self.fail(value, "a pattern as the file to write")
 
@@ -254,7 +257,7 @@ class Call:
         """Report that it runs code of the project in its folder, or obeys its settings."""
         for folder in self.folders:
             self.findings.add(self.findings.runs, folder)
-        if self.shell.may_have_written_code:
+        if self.shell.may_have_written_code or any(map(self.shell.wrote, self.folders)):
             self.report("run.written")
         is_here = self.folders and all(self.findings.places.place(one) is Region.INSIDE for one in self.folders)
         self.report("run.project" if is_here else "run.elsewhere")
@@ -277,7 +280,7 @@ class Call:
         """Report a word for a tool that runs code of the project: a path in it must be in the workspace."""
         if value.text is None and value.is_foreign:
             raise self.fail(value, "the value may come from a command or a file")
-        for part in re.split(r"[=,:@\s]", value.start):
+        for part in re.split(r"[=,:@\s\"']", value.start):
             if "://" in value.start or part.startswith(("/", "~")) or ".." in part:
                 for path in self.paths(Value(part, value.shown)):
                     self._passed(path)
@@ -337,6 +340,8 @@ class Call:
             return True
         if re.search(r"[\\\s\x00-\x1f]", start) or _AMBIGUOUS.match(start):
             raise self.fail(value, "the address is ambiguous")
+        if not re.match(r"(?i)(?!\w+://)|(?:https?|ftps?)://", start):  # curl sends its input to telnet://
+            raise self.fail(value, "the protocol")
         host = host_of(start)
         if names_secret(value):
             self.report("secret.sent", value.shown)
@@ -353,6 +358,8 @@ class Call:
             self.findings.add(self.findings.urls, start if "://" in start else f"http://{start}")
             if value.is_foreign:
                 self.report("net.in-address", value.shown)
+        elif value.is_foreign and value.is_many:
+            raise self.fail(value, "the value may be several words")
         return local
 
     # -- commands in commands --------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class _Matcher:
                 self._short_options(value)
         self.arguments.operands = self._kinds(operands)
         for name, taken in self.arguments.options:
-            if taken is not None and row.options[name].kind != "t":
+            if taken is not None and (row.options[name].kind != "t" or taken.is_many):
                 self._check(row.options[name].kind, taken)
         for kind, value in self.arguments.operands:
             self._check(kind, value)

@@ -48,8 +48,17 @@ MAX_ROUNDS = 8
 _BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
                        "/opt/homebrew/bin"])  # fmt: skip
 _HARMLESS_OUTPUT = re.compile(r"uname(?: -[mrs])?|arch")
+_FILTER = re.compile(
+    r"tee\s[^<]*|(?:head|tail|sort|uniq|wc|grep(?:\s+-\w+)*\s+[^\s<-]\S*)(?:\s+-[\w=]+)*(?:\s+\d+)?\s*(?:[12]?>[^<]*)?"
+)
+"""Commands that pass on their input, and read no file."""
 _DIGITS = re.compile(r"nproc|id -[ug]|date \+'?%[YmdHMSsF](?:[-_:]?%[YmdHMSsFT])*'?")
 """Commands whose output begins with a digit, and has only digits, dashes and colons."""
+
+
+def _saves_output(command: Node, other: Node) -> bool:
+    """Whether `other` writes only what a program prints, as in `make | tee build.txt`."""
+    return isinstance(command, Simple) and isinstance(other, Simple) and _FILTER.fullmatch(other.source) is not None
 
 
 class Reader:
@@ -63,7 +72,7 @@ class Reader:
         """Analyse a text as the next command of a shell; returns the state of the shell afterwards."""
         if shell.lost:
             self.findings.not_understood(text, f"nothing is known of the shell after: {shell.lost}")
-        return self.read_nested(text, shell, 0)
+        return self.read_nested(text, shell.without_values() if shell.may_end else shell, 0)
 
     def read_nested(self, text: str, shell: Shell, depth: int) -> Shell:
         """As `read`, for commands within another command."""
@@ -89,9 +98,12 @@ class Reader:
         try:
             if not self.findings.count_command():
                 raise NotUnderstoodError("too many commands")
-            if isinstance(node, Simple):
-                return self._simple(node, shell, stdin, depth)
-            return self._compound(node, shell, stdin, depth)
+            if not isinstance(node, Simple):
+                return self._compound(node, shell, stdin, depth)
+            after = self._simple(node, shell, stdin, depth)
+            if after.written != shell.written and re.search(r"[<>]\(", node.source):  # that runs at the same time
+                self._simple(node, shell.after_subshell(after), stdin, depth)
+            return after
         except NotUnderstoodError as problem:
             self.findings.not_understood(problem.part, problem.why)
             return replace(shell, lost=shell.lost or problem.part)
@@ -105,7 +117,9 @@ class Reader:
                 start = first if node.is_and else first.merged(shell)
                 return self._node(node.second, start, stdin, depth).merged(first).merged(shell)
             case Background(body=body):
-                return shell.after_subshell(self._node(body, shell, stdin, depth))
+                after = shell.after_subshell(self._node(body, shell, stdin, depth))
+                runs = not {"run.project", "run.elsewhere"}.isdisjoint(self.findings.rules)
+                return replace(after, runs_behind=shell.runs_behind or runs)
             case Group():
                 given = self._redirected(node.redirects, shell, stdin, depth)
                 inner = self._all(node.body, given[0], given[1], depth)
@@ -120,16 +134,19 @@ class Reader:
                 raise NotUnderstoodError(str(type(node).__name__))
 
     def _pipeline(self, node: Pipeline, shell: Shell, stdin: Input, depth: int) -> Shell:
-        before, last = shell, len(node.commands) - 1
-        for at, command in enumerate(node.commands):
+        before, inner, ended = shell, shell, list[tuple[Node, Input, frozenset[str]]]()
+        for command in node.commands:
             fetched = {"net.fetch"} & self.findings.rules.keys()
             inner = self._node(command, shell, stdin, depth)
+            ended.append((command, stdin, inner.written - shell.written))
             shell = shell.after_subshell(inner)
             is_remote = stdin.is_remote or (not fetched and "net.fetch" in self.findings.rules)
             stdin = Input(None, is_given=True, is_remote=is_remote)
-            if at == last:
-                return before.merged(inner).after_subshell(inner)  # lastpipe may be set
-        return shell
+        for at, (command, given, _) in enumerate(ended):  # all of them run at the same time
+            written = [path for other, _, made in ended[at + 1 :] for path in made if not _saves_output(command, other)]
+            if written:
+                self._node(command, before.with_written(*written), given, depth)
+        return before.merged(inner).after_subshell(inner)  # lastpipe may be set
 
     # -- branches and loops ----------------------------------------------------------------------------------------
 
@@ -235,6 +252,8 @@ class Reader:
             return call.shell
         if shell.environment:
             raise NotUnderstoodError(source, f"run with {shell.environment}")
+        if "/" not in first.text and shell.may_have_written_program(name):
+            call.report("run.written")
         row = PROGRAMS.get(name)
         if row is None:
             self._unknown(call, first)

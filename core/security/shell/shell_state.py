@@ -10,6 +10,7 @@ import posixpath
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 from core.security.risk_rules import names
 
@@ -37,6 +38,10 @@ class Shell:
     """The command after which the state is unknown, if any."""
     has_opaque_cells: bool = False
     """Whether a cell ran that is not understood; it may have changed what any name means to later cells."""
+    may_end: bool = False
+    """Whether a command may have ended the shell, so that the next action gets a new one."""
+    runs_behind: bool = False
+    """Whether code of the project may run in the background, also code that is written from now on."""
 
     def at(self, folders: Iterable[str]) -> Shell:
         """The state in one of these folders."""
@@ -75,12 +80,22 @@ class Shell:
         both = Shell(
             (), variables, self.environment or other.environment, self.written | other.written,
             self.links | other.links, self.lost or other.lost, self.has_opaque_cells or other.has_opaque_cells,
+            self.may_end or other.may_end, self.runs_behind or other.runs_behind,
         )  # fmt: skip
         return both.at((*self.folders, *other.folders)) if known else both
 
+    def without_values(self) -> Shell:
+        """The state if this shell may have been replaced by a new one: variables may have no value."""
+        return replace(self, variables=dict.fromkeys(self.variables))
+
     def after_subshell(self, inner: Shell) -> Shell:
         """The state after a subshell that ended as `inner`, of which only the files remain."""
-        return replace(self, written=self.written | inner.written, links=self.links | inner.links)
+        return replace(
+            self,
+            written=self.written | inner.written,
+            links=self.links | inner.links,
+            runs_behind=self.runs_behind or inner.runs_behind,
+        )
 
     def leads_through_link(self, path: str) -> bool:
         """Whether a path is or contains a link that a command created."""
@@ -91,12 +106,28 @@ class Shell:
         is_in = any(path.startswith(f"{one}/") for one in self.written)
         return path in self.written or is_in or self.leads_through_link(path)
 
+    def may_have_written_program(self, name: str) -> bool:
+        """Whether a command wrote a program of this name, or a folder of programs, which may be in the PATH."""
+        found = filter(None, map(_PROGRAM.search, self.written))
+        return any(fnmatchcase(name, match[1] or "*") for match in found)
+
+    def with_program(self, path: str) -> Shell:
+        """The state after a file became a program."""
+        return self.with_written(path) if _PROGRAM.search(path) else self
+
     @property
     def may_have_written_code(self) -> bool:
         """Whether a command wrote a file that may be code or settings."""
-        return any(posixpath.splitext(path)[1].lower() not in _DATA for path in self.written)
+        return any(map(may_be_code, self.written))
 
 
+def may_be_code(path: str) -> bool:
+    """Whether a file may be code or settings."""
+    return posixpath.splitext(path)[1].lower() not in _DATA
+
+
+_PROGRAM = re.compile(r"/(?:bin|\.bin)(?:/([^/]*))?$|/(?:\.?venv|node_modules)$")
+"""Folders of programs in a workspace, which are in the PATH of a virtual environment, and the folders above them."""
 _DATA = names(".log .out .csv .tsv .png .jpg .jpeg .gif .svg .pdf .jsonl .parquet")
 """Suffixes of files that are neither code nor settings."""
 
@@ -125,6 +156,7 @@ _HARMLESS_SHAPES = re.compile(r"[a-z][a-z0-9_]*|LC_[A-Z]+|[A-Z0-9_]+_(?:API_KEY|
 _OFTEN_EXPORTED = re.compile(
     r"USER|LOGNAME|LANG|LANGUAGE|LC_[A-Z]+|TZ|TERM|COLORTERM|COLUMNS|LINES|HOST"
     r"|EDITOR|VISUAL|PAGER|BROWSER|SHELL|CC|CXX|LD|AR|MAKEFLAGS|\w+_(?:PROXY|EDITOR|PAGER|OPTIONS|OPTS|FLAGS|COMMAND|WRAPPER|ASKPASS)"
+    r"|(?:PYENV|RBENV|NODENV|GOENV|NVM|FNM|ASDF|MISE|VOLTA|CONDA|SDKMAN)_\w+"
     r"|(?:LD|DYLD|GIT|PYTHON|PERL|RUBY|NODE|NPM|JAVA|GO|CARGO|RUST|UV|PIP|SSH|GPG|XDG|LESS|MAN|TAR|GZIP|CURL|WGET|DOCKER|KUBE)\w*"
 )
 _PLAIN = re.compile(r"(?!/|-.*/|.*[=,@]/|.*:/(?!/\w)|.*\.\.)[\w.,:@%+=/-]*", re.ASCII)
@@ -135,7 +167,7 @@ _OBEYED_IN_LOWER_CASE = re.compile(r"(?:npm|pnpm|yarn|ld|git)_\w*|\w*_proxy|bash
 
 def changes_shell(name: str) -> bool:
     """Whether a variable changes how the shell executes later commands."""
-    return name in _SHELL_VARIABLES or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST"))
+    return name in _SHELL_VARIABLES or name.startswith(("BASH", "COMP_", "READLINE_", "PROMPT", "HIST", "__handloom"))
 
 
 def may_be_exported(name: str) -> bool:

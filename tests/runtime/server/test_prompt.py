@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from core.events import CmdOutputMetadata
@@ -72,6 +75,7 @@ def test_command_line_names_the_secrets() -> None:
 
 def test_unreadable_fields_keep_defaults() -> None:
     assert parse_prompt(b"{broken") == Prompt(-1, CmdOutputMetadata())
+    assert parse_prompt(b"[" * 100_000) == parse_prompt(b"[1]") == Prompt(-1, CmdOutputMetadata())
     assert parse_prompt(b'{"exit_code": "1; rm", "pid": []}') == Prompt(-1, CmdOutputMetadata())
 
 
@@ -125,3 +129,12 @@ def test_note_about_a_fresh_shell_names_its_folder() -> None:
     assert prompt.fresh_shell("/a") == (
         "A fresh shell was started in /a; the old one's variables, functions and aliases are gone."
     )
+
+
+def test_names_of_secrets_are_not_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "init").write_text(init_script("n"), "utf-8")
+    commands = "a=b; __handloom_lent='PIPESTATUS[$(>evaluated)] a'; __handloom_take_back; echo \"${a-unset}\""
+    ran = subprocess.run(
+        ["bash", "-c", f". ./init; {commands}"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout, [path.name for path in tmp_path.iterdir()]) == ("unset\n", ["init"])

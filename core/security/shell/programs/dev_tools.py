@@ -103,9 +103,9 @@ TABLE = f"""
   mkdocs | --version | @mkdocs | run.project
   marimo | --version | @marimo | run.project
   jupyter | --version | /lab|notebook/ | run.project net.listen
-  fastapi | --version | /dev|run/ y* | run.project net.listen
+  fastapi | --version | /dev|run/ t* | run.project net.listen
   uvicorn | --host= --port= --reload --workers= | /[\\w.]+:\\w+/ | run.project net.listen
-  textual | --version | /run|console/? y* | run.project
+  textual | --version | /run|console/? t* | run.project
   twine | | t* | package.publish
 [pip]
   install | {_PIP} | k* {_INSTALL}
@@ -153,14 +153,14 @@ TABLE = f"""
   version | |
   env | | /\\w+/* | run.project
   run | {_GO} | /\\.|\\.\\x2f[\\w\\x2f-]*(?:\\.go)?|[\\w\\x2f-]+\\.go/ v | run.project
-  build test vet fmt generate list | {_GO} -:u -:m | y* | run.project
+  build test vet fmt generate list | {_GO} -:u -:m | t* | run.project
   install get | {_GO} -:u -:t | {_GO_PACKAGE}* {_INSTALL}
   mod | -:go=/[\\d.]+/ | /tidy|download|vendor|verify|graph|edit/ /go\\.mod/? {_INSTALL}
   tool | -:html=r -o=w -:func=r | /cover/ | run.project
 [pre-commit]
   run | -a --all-files --show-diff-on-failure --files | t* | run.project
 [marimo]
-  edit run | --sandbox --headless | y? | run.project net.listen
+  edit run | --sandbox --headless | t? | run.project net.listen
 [mkdocs]
   build serve | -f= --strict --clean | | run.project
 """
@@ -179,6 +179,7 @@ _FOREIGN_MODULES = names(
     "plumbum sh twine pipx nox tox hatch poetry pdm uv conda mamba numpy torch accelerate deepspeed cython Cython"
     " numba "
     "cffi setuptools distutils pkg_resources wheel ansible awscli celery gunicorn twisted scrapy django flask ray dask "
+    "dotenv honcho pre_commit keyring execnet rpyc Pyro4 Pyro5 piptools virtualenv pipenv pygments httpie docutils "
     "test mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
 )
 """Modules of others that run what they are given."""
@@ -244,8 +245,8 @@ def _python_module(call: Call, value: Value, rest: list[Value]) -> None:
         call.report("net.listen")
     elif name in ("venv", "unittest", "build"):
         for one in rest:
-            if name == "venv" and one.start.startswith("--c"):  # --clear
-                raise call.fail(one, "an option of venv")
+            if one.start.startswith("--c") or re.match(r"-\w.*[/~.]", one.start):  # --clear, -sFOLDER
+                raise call.fail(one, f"an option of {name}")
             call.passes_path(one)
     elif name == "json.tool" and len(rest) < 2:
         for one in rest:

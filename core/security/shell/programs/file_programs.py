@@ -93,6 +93,7 @@ def _chmod(call: Call, arguments: Arguments) -> None:
             if call.findings.places.place(path) not in _INSIDE:
                 call.report("rights.wide")
             call.findings.write_path(path)
+            call.shell = call.shell.with_program(path)
 
 
 def _zip(call: Call, arguments: Arguments) -> None:

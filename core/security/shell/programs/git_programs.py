@@ -13,10 +13,7 @@ _KEYS = (
     "(?i:user\\.(?:name|email)|init\\.defaultbranch|color\\.ui|pull\\.(?:rebase|ff)|push\\.default|core\\.autocrlf"
     "|core\\.quotepath|merge\\.ff|advice\\.\\w+)"
 )
-_BRANCH = (
-    "/(?:main|master|dev|develop|trunk|staging|HEAD|-|v\\d[\\w.-]*|[0-9a-f]{7,40}"
-    "|(?:origin|feature|feat|fix|bugfix|hotfix)\\x2f[\\w.\\x2f-]+)/"
-)
+_BRANCH = "/(?:main|master|HEAD|-|v\\d+(?:\\.\\d+)+|[0-9a-f]{7,40}|(?:origin|hotfix)\\x2f[\\w.\\x2f-]+)/"
 """What a folder or a file is not named, for `checkout` would take its changes back."""
 _REF = "[\\w@][\\w@~^{}.\\x2f-]*"
 _LOG = (

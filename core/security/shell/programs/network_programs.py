@@ -161,6 +161,8 @@ def _docker_run(call: Call, arguments: Arguments) -> None:
                 call.report("rights.container", value.shown)
         (call.reads if rest.endswith(":ro") else call.writes)(path)
     words = arguments.operands_of("a")
+    if call.stdin.is_given:
+        raise call.fail(None, "input for the container")
     for value in arguments.values("-e", "--env"):
         is_passed = value.text is not None and "=" not in value.text and is_secret_name(value.text)
         if is_passed or (value.text is None and value.is_foreign):
