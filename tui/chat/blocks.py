@@ -21,6 +21,12 @@ FOLDED_LINE_CHARS = 320
 
 PICTURE_ROWS_ESTIMATE = 12
 
+MIN_HIDDEN_LINES = 3
+"""A fold hides at least this many lines; fewer cost hardly more room than the line that says they are hidden."""
+
+TITLE_CHARS = 16
+"""A title up to this length, with a few words beside it, fits in a window of 40 cells; a longer one can be unfolded."""
+
 
 class Kind(StrEnum):
     """What a block is."""
@@ -91,8 +97,7 @@ class Block:
         if self.open is not None:
             self.lines, self.chars = self.open.newlines + 2, self.open.chars
         elif self.kind is Kind.TOOL and self.folded:
-            shown = min(self.shown, self._line_count())
-            self.lines, self.chars = shown + 2, 0
+            self.lines, self.chars = self._line_count() - self._hidden_count() + 2, 0
         elif self.kind is Kind.THOUGHT and self.folded:
             self.lines, self.chars = 2, 0
         elif self.kind is Kind.UNDONE:
@@ -107,8 +112,8 @@ class Block:
         if self.kind is Kind.UNDONE:
             return bool(self.undone)
         if self.kind is Kind.TOOL:
-            hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
-            return hides or self._has_long_line() or "\n" in self.title or len(self.title) > THOUGHT_CHARS
+            hides = self._hidden_count() > 0 or (self.pictures_fold and bool(self.pictures))
+            return hides or self._has_long_line() or "\n" in self.title or len(self.title) > TITLE_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
     @property
@@ -159,13 +164,13 @@ class Block:
         if not self.text:
             return [head]
         lines = self.text.split("\n")
-        hidden = len(lines) - self.shown
+        hidden = self._hidden_count()
         if self.folded and hidden > 0:
-            lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: self.shown]
+            lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: len(lines) - hidden]
         if self.folded and not is_diff:
             lines = [shorten(line, FOLDED_LINE_CHARS) for line in lines]
         body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
-        if not self.folded or hidden <= 0:
+        if not self.folded or not hidden:
             return [head, *body]
         if self.body is PieceKind.PLAN:
             return [head]  # the title has the number of finished tasks
@@ -180,6 +185,11 @@ class Block:
 
     def _has_long_line(self) -> bool:
         return self.body is not PieceKind.DIFF and any(len(line) > FOLDED_LINE_CHARS for line in self.text.split("\n"))
+
+    def _hidden_count(self) -> int:
+        """Return how many lines are hidden while it is folded."""
+        hidden = self._line_count() - self.shown
+        return hidden if hidden >= MIN_HIDDEN_LINES or (hidden > 0 and self.body is PieceKind.PLAN) else 0
 
     def _line_count(self) -> int:
         return self.text.count("\n") + 1 if self.text else 0

@@ -110,6 +110,27 @@ def test_long_output_is_folded_to_last_lines() -> None:
     assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
 
 
+@pytest.mark.parametrize(("lines", "hidden"), [(4, 0), (5, 0), (6, 0), (7, 3), (8, 4)])
+def test_fold_hides_three_lines_or_none(lines: int, hidden: int) -> None:
+    output = [f"line {i}" for i in range(lines)]
+    (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", "\n".join(output)), 0))).blocks
+    assert lines_shown(block) == ["$ a", *([f"… {hidden} more lines"] if hidden else []), *output[hidden:]]
+    assert (block.can_fold, block.lines) == (hidden > 0, lines - hidden + 2)
+
+
+def test_fold_of_file_hides_three_lines_or_none() -> None:
+    for lines, shown in ((2, ["view a", "1", "2"]), (3, ["view a", "… 3 more lines"])):
+        content = "\n".join(str(n + 1) for n in range(lines))
+        (block,) = folded(conversation(READ, (FileReadObservation(path="a", content=content), 0))).blocks
+        assert lines_shown(block) == shown
+
+
+def test_title_that_a_narrow_window_cuts_can_be_unfolded() -> None:
+    command = "grep -rn needle src/handloom"
+    (block,) = folded(conversation(CmdRunAction(command=command), (ran(command, "a"), 0))).blocks
+    assert block.can_fold
+
+
 def test_long_lines_are_cut_until_they_are_unfolded() -> None:
     line = "abc " * 2500
     (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", f"{line}\nend"), 0))).blocks
