@@ -48,7 +48,7 @@ from core.events import (
     UnknownAction,
     UnknownObservation,
 )
-from core.events.actions import reasoning_of
+from core.events.actions import reasoning_of, said_and_thought
 from core.status_messages import RETRY_STATUS
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
@@ -273,8 +273,9 @@ class ChatModel(PaneModel):
             case MessageAction():
                 self._say(event.content)
             case AgentThinkAction():
-                self._say("")
-                self._add(Block(Kind.THOUGHT, text=clean(event.thought).strip()))
+                said, thought = said_and_thought(event)
+                self._say(said)
+                self._add(Block(Kind.THOUGHT, text=clean(thought).strip()))
             case AgentFinishAction():
                 self._finish(event)
             case AgentRejectAction():
@@ -375,6 +376,7 @@ class ChatModel(PaneModel):
     def _fold_other_observation(self, event: Observation, cause: int | None) -> None:
         match event:
             case ErrorObservation():
+                self._say(event.thought)
                 self._error(event.content)
             case LoopDetectionObservation():
                 title = _("The agent seems stuck in a loop")

@@ -34,12 +34,15 @@ from core.events import (
     SystemMessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
+    TokenDelta,
+    ToolCallMetadata,
     UnknownAction,
     UserRejectObservation,
 )
 from core.status_messages import HOST_REFUSED
-from tests.tui.chat.events import conversation, folded, ran, summaries
+from tests.tui.chat.events import conversation, envelope, folded, ran, summaries
 from tui.chat.blocks import FOLDED_LINE_CHARS, Block, Kind, Mark
+from tui.chat.model import ChatModel
 from tui.chat.text_pieces import PieceKind
 
 
@@ -154,6 +157,44 @@ def test_toggle_unfolds_and_folds() -> None:
 def test_thought_of_call_precedes_it() -> None:
     model = folded(conversation(CmdRunAction(command="ls", thought="I look.")))
     assert [block.kind for block in model.blocks] == [Kind.AGENT, Kind.TOOL]
+
+
+def answer(said: str) -> ToolCallMetadata:
+    """What the event of a first call has of the model's answer."""
+    response = {"id": "r", "choices": [{"message": {"role": "assistant", "content": said}}]}
+    return ToolCallMetadata(function_name="think", tool_call_id="a", model_response=response, total_calls_in_response=1)
+
+
+def test_text_beside_thought_is_a_message() -> None:
+    think = AgentThinkAction(thought="Hello!\nFirst I look.", tool_call_metadata=answer("Hello!"))
+    assert summaries(folded(conversation(think))) == [
+        (Kind.AGENT, "", "Hello!", Mark.NONE, ""),
+        (Kind.THOUGHT, "", "First I look.", Mark.NONE, ""),
+    ]
+
+
+def test_text_beside_wrong_call_is_a_message() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "I look"))
+    model.apply(envelope(1, ErrorObservation(content="Tool x is not registered.", thought="I look.")))
+    assert summaries(model) == [
+        (Kind.AGENT, "", "I look.", Mark.NONE, ""),
+        (Kind.ERROR, "Tool x is not registered.", "", Mark.FAILED, ""),
+    ]
+    assert not model.tail
+
+
+def test_failed_cell_shows_exception_and_unfolds_to_its_code() -> None:
+    code = "import json\njson.loads('{')"
+    trace = "\n".join(f"line {n}" for n in range(60))
+    said = "JSONDecodeError: Expecting \x1b[31mproperty"
+    cell = IPythonRunCellObservation(code=code, content=f"{trace}\n{said}", exception=said)
+    (block,) = folded(conversation(IPythonRunCellAction(code=code), (cell, 0))).blocks
+    assert (block.mark, block.meta) == (Mark.FAILED, "JSONDecodeError: Expecting property")
+    assert lines_shown(block)[-1] == "JSONDecodeError: Expecting property"
+    assert block.folded
+    block.folded = False
+    assert lines_shown(block)[:2] == ["python import json", "json.loads('{')"]
 
 
 def test_plan_shows_tasks() -> None:
