@@ -141,7 +141,7 @@ class Cell:
             return
         self._at_line_start = text.endswith("\n")
         data = text.encode("utf-8", "replace")
-        self._text.feed(data)
+        self._text.feed(data.replace(b"\n", b"\r\n"))
         if self._output is None:
             self._output = self._outputs.begin()
         self._output.feed(data)
