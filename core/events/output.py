@@ -110,8 +110,8 @@ class OutputBuffer:
             self._skip()
 
     def last(self, lines: int) -> str:
-        """Return the last lines that the next `take` would return, which stay. May be a little older than the bytes."""
-        if self._moves and self._clock() >= self._free_at:
+        """Return the last lines that the next `take` would return, which stay. In a flood they may be a little old."""
+        if self._moves and (len(self._open) <= OPEN_BYTES or self._clock() >= self._free_at):
             self._draw()
         before = b"" if self._dropped else bytes(self._head[-OPEN_BYTES:])
         newest = self._screen.text().encode("utf-8", "replace") if self._screen is not None else bytes(self._open)

@@ -194,6 +194,10 @@ class Screen(pyte.Screen):
     def delete_lines(self, count: int | None = None) -> None:
         self._change_lines(-(count or 1))
 
+    def insert_characters(self, count: int | None = None) -> None:
+        super().insert_characters(count)
+        self.buffer[self.cursor.y].pop(self.columns, None)  # pyte moves one cell too far
+
     def _change_lines(self, count: int) -> None:
         """Insert lines at the cursor, or delete them if `count` is negative."""
         top, bottom = self.margins or Margins(0, self.lines - 1)
@@ -264,7 +268,10 @@ class Screen(pyte.Screen):
         super().reset()
 
     def resize(self, lines: int | None = None, columns: int | None = None) -> None:
-        """Change the size. Lines that no longer fit above the cursor leave the screen at the top."""
+        """Change the size. Lines that no longer fit above the cursor leave the screen at the top.
+
+        Cells beyond the last column stay in their lines.
+        """
         lines, columns = lines or self.lines, columns or self.columns
         self.margins = None
         if (excess := self.cursor.y - lines + 1) > 0:
@@ -272,9 +279,6 @@ class Screen(pyte.Screen):
             self.cursor.y -= excess
         for y in [y for y in self.buffer if y >= lines]:
             del self.buffer[y]
-        for line in self.buffer.values():
-            for x in [x for x in line if x >= columns]:
-                del line[x]
         self.tabstops |= set(range(8, columns, 8))
         self.lines, self.columns = lines, columns
         self.ensure_hbounds()

@@ -100,7 +100,7 @@ class TextScreen(Screen):
         line = buffer.get(y)
         if not line:
             return ""
-        text = "".join(line[x].data for x in range(min(self.columns, max(line) + 1)))
+        text = "".join(line[x].data for x in range(max(line) + 1))
         return text if line.wraps else text.rstrip(" ")
 
 

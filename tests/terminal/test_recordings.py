@@ -42,6 +42,11 @@ def shown_by_tmux(name: str) -> str:
     return (HERE / f"{name}.txt").read_text("utf-8")
 
 
+def wrapped(text: str) -> list[str]:
+    """The rows of a terminal: a longer line continues in the next one."""
+    return [line[at : at + COLUMNS] for line in text.split("\n") for at in range(0, max(1, len(line)), COLUMNS)]
+
+
 def tidy(lines: list[str]) -> str:
     """The lines without blanks at their ends and blank lines at the end."""
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
@@ -72,7 +77,7 @@ def test_texts_are_what_tmux_shows(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_output_ends_as_in_tmux(name: str) -> None:
-    assert tidy(plain_text(recorded(name)).split("\n")) == shown_by_tmux(name)
+    assert tidy(wrapped(plain_text(recorded(name)))) == shown_by_tmux(name)
 
 
 @pytest.mark.parametrize("piece", [1, 7, 500])
@@ -83,15 +88,15 @@ def test_output_in_pieces_ends_as_in_tmux(name: str, piece: int) -> None:
         buffer.feed(data[at : at + piece])
         if at % 1000 == 0:
             buffer.last(4)
-    assert tidy(buffer.last(ROWS).split("\n")) in shown_by_tmux(name)
-    assert tidy(buffer.take(whole=True).split("\n")) == shown_by_tmux(name)
+    assert tidy(wrapped(buffer.last(ROWS))) in shown_by_tmux(name)
+    assert tidy(wrapped(buffer.take(whole=True))) == shown_by_tmux(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_last_screen_is_that_of_tmux(name: str) -> None:
     screen = TextScreen()
     screen.feed(recorded(name))
-    assert tidy((screen.take_scrolled() + screen.text()).split("\n")) == shown_by_tmux(name)
+    assert tidy(wrapped(screen.take_scrolled() + screen.text())) == shown_by_tmux(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
