@@ -65,8 +65,6 @@ class Block:
     kind: Kind
     title: str = ""
     text: str = ""
-    live: Callable[[], str] | None = None
-    """Returns what a running action has printed, its last lines. Set until its result is there; called when drawn."""
     mark: Mark = Mark.NONE
     meta: str = ""
     """A few words beside the title: `exit 1`, `+3 −1`."""
@@ -94,6 +92,8 @@ class Block:
     lines: int = 0
     """Lines that it shows, before wrapping; its height is estimated from this and `chars`."""
     chars: int = 0
+    live: Callable[[], str] | None = None
+    """Returns what a running action has printed, its last lines. Set until its result is there; called when drawn."""
 
     def touch(self) -> None:
         self.version += 1

@@ -139,7 +139,7 @@ async def test_click_on_line_of_hidden_lines_unfolds(width: int) -> None:
         await pilot.click(app.view, offset=place_of(app.view, "… 4 more lines"))
         await settled(pilot, app.view)
         shown = [row.strip() for row in rows(app.view) if row.strip()]
-        assert (shown[0][-3:], shown[1:]) == ("$ x", list("abcdefgh"))
+        assert [row[-1] for row in shown] == list("xabcdefgh")
 
 
 async def test_d_toggles_side_by_side_diffs() -> None:
