@@ -43,7 +43,8 @@ class TextScreen(Screen):
         """Whether the same text on a new screen would lead to the same: the cursor is at its end."""
         if self.alternate or self.margins is not None or not self._filter.is_idle:
             return False
-        rows, line = _rows_used(self.buffer), self.buffer.get(self.cursor.y, {})
+        rows = _rows_used(self.buffer)
+        line: Any = self.buffer.get(self.cursor.y, {})
         end = 1 + max((x for x, cell in line.items() if cell.data != " "), default=-1)
         return (self.cursor.y, self.cursor.x) in ((rows, 0), (rows - 1, end))
 

@@ -27,6 +27,7 @@ from core.events import (
     Envelope,
     ErrorObservation,
     EventSource,
+    IPythonRunCellObservation,
     MessageAction,
     Observation,
     SecretMaskedObservation,
@@ -224,6 +225,8 @@ class _TextOutput:
                 self._progress(f"> {action.message}")
             case CmdOutputObservation(content=text, metadata=metadata) if self._is_verbose:
                 self._progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
+            case IPythonRunCellObservation(content=text) if self._is_verbose:
+                self._progress(text)
             case ErrorObservation() | SecretMaskedObservation() as problem:
                 self._say(problem.thought_text)
                 notice(problem.content)

@@ -27,6 +27,8 @@ class Screen(screen.Screen):
     pyte's own HistoryScreen is five times slower.
     """
 
+    scrollback: deque[tuple[Run, ...]]
+
     def __init__(self, columns: int, lines: int) -> None:
         self.replies = b""
         super().__init__(columns, lines, SCROLLBACK_LINES)
