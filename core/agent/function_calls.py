@@ -16,7 +16,6 @@ from pydantic import JsonValue, ValidationError
 
 from core.agent.tools.tool import InvalidCall, Tool
 from core.events import (
-    Action,
     ErrorObservation,
     Event,
     LLMMetrics,
@@ -65,7 +64,7 @@ def events_of(
             total_calls_in_response=len(calls) + too_many,  # one event each, and one that refuses the rest
         )
         event = _event_of(call, tools.get(wanted.name), is_alone=len(response.tool_calls) == 1)
-        if thought and isinstance(event, Action) and "thought" in type(event).model_fields:
+        if thought and "thought" in type(event).model_fields:
             event = event.model_copy(update={"thought": "\n".join(filter(None, (thought, event.thought_text)))})
             thought = ""
         events.append(event.model_copy(update={"tool_call_metadata": metadata, "llm_metrics": metrics}))

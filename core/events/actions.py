@@ -381,6 +381,14 @@ def reasoning_of(event: Event) -> str:
     return text if isinstance(text, str) else "\n".join(_texts(message.get("thinking_blocks")))
 
 
+def said_and_thought(event: AgentThinkAction) -> tuple[str, str]:
+    """What the model said to the user with a thought, and the thought; `thought` has both, one after the other."""
+    said = answer_of(event).get("content")
+    if isinstance(said, str) and said and event.thought.startswith(f"{said}\n"):
+        return said, event.thought[len(said) + 1 :]
+    return "", event.thought
+
+
 def answer_of(event: Event) -> dict[str, Any]:
     """The assistant message of the answer that an event with a tool call begins; empty for other events."""
     metadata = event.tool_call_metadata

@@ -171,6 +171,12 @@ class Event(BaseModel):
         """One line for people, derived from the fields."""
         return ""
 
+    @property
+    def thought_text(self) -> str:
+        """What the model said with its call; empty if the event has no thought."""
+        thought = getattr(self, "thought", "")
+        return thought if isinstance(thought, str) else ""
+
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
         super().__pydantic_init_subclass__(**kwargs)
@@ -216,12 +222,6 @@ class Action(Event):
             return ActionConfirmationStatus.CONFIRMED
         asks = self.judgement.verdict == "ask"
         return ActionConfirmationStatus.AWAITING_CONFIRMATION if asks else ActionConfirmationStatus.REJECTED
-
-    @property
-    def thought_text(self) -> str:
-        """What the model said with the call; empty if the action has no thought."""
-        thought = getattr(self, "thought", "")
-        return thought if isinstance(thought, str) else ""
 
 
 class Refusal(BaseModel):

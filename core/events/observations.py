@@ -89,14 +89,17 @@ class IPythonRunCellObservation(Observation):
     """The output of a cell."""
 
     kind: ClassVar[str] = "run_ipython"
+    ours: ClassVar[frozenset[str]] = frozenset({"exception"})
     pictures: ClassVar[tuple[str, ...]] = ("image_urls",)
 
     code: str
     image_urls: list[str] | None = None
+    exception: str = ""
+    """The exception that ended the cell, in one line: `ValueError: no such key`. Empty if there was none."""
 
     @property
     def success(self) -> bool:
-        return True
+        return not self.exception
 
     @property
     def message(self) -> str:
@@ -206,8 +209,11 @@ class ErrorObservation(Observation):
     """An action failed. `content` says why and what to do next."""
 
     kind: ClassVar[str] = "error"
+    ours: ClassVar[frozenset[str]] = frozenset({"thought"})
 
     error_id: str = ""
+    thought: str = ""
+    """What the model said with a tool call that made no action."""
 
     @property
     def success(self) -> bool:

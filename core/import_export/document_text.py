@@ -34,6 +34,7 @@ from core.events import (
     FileReadAction,
     FileWriteAction,
     IPythonRunCellAction,
+    IPythonRunCellObservation,
     MCPAction,
     MessageAction,
     Observation,
@@ -44,6 +45,7 @@ from core.events import (
     event_to_dict,
     to_json,
 )
+from core.events.actions import said_and_thought
 from core.events.base import stored_kind
 from core.store.blobs import picture_urls
 
@@ -79,9 +81,11 @@ def describe(envelope: Envelope) -> Entry:
             role: Role = "user" if envelope.source is EventSource.USER else "agent"
             return Entry(role, "", text, is_prose=True, pictures=tuple(picture_urls(event)))
         case AgentFinishAction():
-            return Entry("agent", "Finished", event.final_thought or event.thought, is_prose=True)
-        case AgentThinkAction(thought=text):
-            return Entry("agent", "Thought", text, is_prose=True)
+            parts = dict.fromkeys(filter(None, (event.thought_text, event.final_thought)))
+            return Entry("agent", "Finished", "\n\n".join(parts), is_prose=True)
+        case AgentThinkAction():
+            said, text = said_and_thought(event)
+            return Entry("agent", "Thought", f"{said}\n\n{text}" if said else text, is_prose=True)
         case SystemMessageAction(content=text):
             return Entry("quiet", "System prompt", text)
         case Action() if event.acts:
@@ -145,7 +149,7 @@ def _result(event: Observation) -> Entry:
     pictures = tuple(picture_urls(event))
     match event:
         case ErrorObservation():
-            return Entry("error", "Error", event.content, failed=True)
+            return Entry("error", "Error", event.content, prose=event.thought, failed=True)
         case CmdOutputObservation(hidden=True):
             return Entry("quiet", event.message, event.content)
         case CmdOutputObservation():
@@ -160,6 +164,8 @@ def _result(event: Observation) -> Entry:
             return Entry("quiet", f"{state}: {event.reason}" if event.reason else state)
         case RecallObservation() | FileEditObservation():
             return Entry("quiet" if isinstance(event, RecallObservation) else "result", event.message, event.content)
+    if isinstance(event, IPythonRunCellObservation) and failed:
+        return Entry("result", event.exception, event.content, failed=True, pictures=pictures)
     return Entry("result" if event.content or pictures else "quiet", event.message, event.content, pictures=pictures)
 
 

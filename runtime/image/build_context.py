@@ -1,8 +1,8 @@
 """The content of the sandbox's image: Handloom's code, the locked packages, the user, and the tag computed from them.
 
 Invariant: the same content has the same tag on every machine, because only names and bytes of files count, not times,
-modes or owners. The image only contains what runs in it: the event types of `core`, and `runtime` without image and
-docker; no settings, no store, no screen, no models.
+modes or owners. The image only contains what runs in it: the event types and the terminal emulator of `core`, and
+`runtime` without image and docker; no settings, no store, no screen, no models.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ CODE = (
     *(f"core/secrets/{name}.py" for name in ("redactor", "token_patterns", "variable_names")),
     "core/sandbox_types.py",
     "core/status_messages.py",
+    "core/terminal",
     "runtime",
 )
 """Files and folders that the action server imports, and little more. A test checks its imports."""

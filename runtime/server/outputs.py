@@ -329,6 +329,7 @@ class OutputLog:
     async def begin(self) -> None:
         """Prepare for a new command: make room for its output."""
         self.wants_application_keys = False
+        self.unread.forget_screen()
         await self._outputs.make_room()
 
     def feed(self, data: bytes) -> None:
@@ -364,7 +365,7 @@ class OutputLog:
     def drop_unread(self) -> None:
         """Drop the output that nobody wants to read."""
         self._live.clear()
-        self.unread.take()
+        self.unread.clear()
 
     @property
     def _cause(self) -> int:

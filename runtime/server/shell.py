@@ -27,10 +27,11 @@ from contextlib import suppress
 from core.events import CmdOutputMetadata
 from core.sandbox_types import check_variables
 from core.secrets.command_secrets import injected
+from core.terminal import COLUMNS, ROWS
 from runtime.server import processes, prompt
 from runtime.server.action_executor import Emit
 from runtime.server.outputs import OutputLog
-from runtime.server.terminal import COLUMNS, ROWS, Terminal, control_key, named_key
+from runtime.server.terminal import Terminal, control_key, named_key
 
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  # mkdtemp makes a private folder in it
 
@@ -265,6 +266,7 @@ class Shell:
     def resize(self, rows: int, columns: int) -> None:
         """Set the size of the terminal, also for later shells."""
         self._size = (rows, columns)
+        self.log.unread.resize(rows, columns)
         if self.terminal is not None:
             self.terminal.resize(rows, columns)
 

@@ -27,6 +27,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from core.terminal import COLUMNS, ROWS
 from runtime.server import processes
 
 MAX_EXPECTED = 8
@@ -84,7 +85,6 @@ def echo_of(typed: bytes) -> bytes:
     return bytes(shown)
 
 
-ROWS, COLUMNS = 30, 120
 OOM_SCORE = 500
 """OOM score of commands, so that they are killed before the server when memory runs out."""
 READ_BYTES = 64 * 1024

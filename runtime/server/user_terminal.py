@@ -16,11 +16,11 @@ import time
 from contextlib import suppress
 
 from core.events import CmdOutputMetadata, CmdOutputObservation, Status
+from core.terminal import COLUMNS, ROWS
 from runtime.cancellation import run_to_completion
 from runtime.server import prompt
 from runtime.server.action_executor import Emit
 from runtime.server.shell import Shell
-from runtime.server.terminal import COLUMNS, ROWS
 
 LEAVE_S = 0.5
 """Time for the shell to leave its line after the user has finished."""

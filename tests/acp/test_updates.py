@@ -91,6 +91,13 @@ class TestMessages:
         (final,) = plain(translator.event(put(AgentFinishAction(final_thought="Done."), 5, cause=4)))
         assert final["content"]["text"] == "Done.\n\n"
 
+    def test_text_beside_a_wrong_call_is_sent_once(self) -> None:
+        wrong = put(ErrorObservation(content="Tool x is not registered.", thought="I look."), 5, cause=4)
+        assert words(plain(EventTranslator(PATHS).event(wrong))) == ["I look.\n\n", "Tool x is not registered.\n\n"]
+        translator = EventTranslator(PATHS)
+        translator.frame(TokenDelta(4, "I look."))
+        assert words(plain(translator.event(wrong))) == ["Tool x is not registered.\n\n"]
+
     def test_reasoning_is_sent_as_thought(self) -> None:
         (told,) = plain(EventTranslator(PATHS).frame(TokenDelta(4, "Hm.", "reasoning")))
         assert (told["sessionUpdate"], told["content"]["text"]) == ("agent_thought_chunk", "Hm.")

@@ -29,6 +29,7 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
+from core.events.actions import said_and_thought
 from core.memory.conversation_memory import build_messages
 from core.protocols import LLMResponse, ToolCall
 
@@ -116,11 +117,22 @@ def test_text_precedes_the_thought_of_a_call() -> None:
     assert think.thought == "Hm.\nIt is late."
 
 
-def test_text_is_added_to_the_first_valid_action() -> None:
-    wrong, right = events("Look.", ToolCall("a", "nothing", "{}"), bash("ls", "b"))
-    assert isinstance(wrong, ErrorObservation)
+def test_said_and_thought_are_told_apart() -> None:
+    (think,) = events("Hm.\nSo.", ToolCall("a", "think", '{"thought": "It is late."}'))
+    assert isinstance(think, AgentThinkAction)
+    assert said_and_thought(think) == ("Hm.\nSo.", "It is late.")
+    (quiet,) = events("", ToolCall("a", "think", '{"thought": "It is late."}'))
+    assert isinstance(quiet, AgentThinkAction)
+    assert said_and_thought(quiet) == ("", "It is late.")
+    assert said_and_thought(AgentThinkAction(thought="Of another program")) == ("", "Of another program")
+
+
+@pytest.mark.parametrize("wrong", [ToolCall("a", "nothing", "{}"), ToolCall("a", "execute_bash", '{"command')])
+def test_text_is_kept_with_the_first_call_also_if_it_is_wrong(wrong: ToolCall) -> None:
+    error, right = events("Look.", wrong, bash("ls", "b"))
+    assert isinstance(error, ErrorObservation)
     assert isinstance(right, CmdRunAction)
-    assert right.thought == "Look."
+    assert (error.thought, right.thought) == ("Look.", "")
 
 
 def test_finish_message_is_shown_to_the_user() -> None:

@@ -34,7 +34,7 @@ from core.import_export.exporter import FORMATS, export
 from core.import_export.markdown import code_span, fenced, quoted
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
-from runtime.server.terminal import COLUMNS, ROWS
+from core.terminal import COLUMNS, ROWS
 from tests.import_export.conversations import (
     BEGAN_AT,
     HOSTILE,

@@ -56,7 +56,7 @@ from core.events import (
     TokenDelta,
     UndoObservation,
 )
-from core.events.actions import reasoning_of
+from core.events.actions import reasoning_of, said_and_thought
 from core.events.output import plain_text
 from core.status_messages import RETRY_STATUS
 from tui.acp.tool_calls import Paths, call_id, finish_call, output_update, start_call
@@ -156,8 +156,10 @@ class EventTranslator:
                 return [*self._message(event.thought, envelope), *self._message(text, envelope)]
             case AgentRejectAction():
                 return [*self._message(event.thought, envelope), *self._message(event.message, envelope)]
-            case AgentThinkAction(thought=text):
-                return [thought(f"{text}\n\n", envelope.id)] if text.strip() else []
+            case AgentThinkAction():
+                said, text = said_and_thought(event)
+                thoughts = [thought(f"{text}\n\n", envelope.id)] if text.strip() else []
+                return [*self._message(said, envelope), *thoughts]
             case CmdRunAction(hidden=True):
                 return []
             case TaskTrackingAction(command=command, task_list=tasks):
@@ -181,8 +183,8 @@ class EventTranslator:
                 return [] if state is AgentState.RUNNING else self._message(reason, envelope)
             case ErrorObservation(error_id=id) if id.startswith((MODEL_PREFIX, LIMIT_PREFIX)):
                 return []  # the change of state that follows says the same
-            case ErrorObservation(content=text):
-                return self._message(text, envelope)
+            case ErrorObservation(content=text, thought=said):
+                return [*self._message(said, envelope), *self._message(text, envelope)]
             case SecretMaskedObservation(content=text):
                 return [thought(f"{sanitize(text)}\n\n", envelope.id)]
             case UndoObservation():

@@ -6,6 +6,7 @@ that views draw it again. The text is clean. Knows no terminal.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -20,6 +21,12 @@ FOLDED_LINE_CHARS = 320
 """How much of a line a folded tool block shows: four rows of a terminal with 80 columns."""
 
 PICTURE_ROWS_ESTIMATE = 12
+
+MIN_HIDDEN_LINES = 3
+"""A fold hides at least this many lines; fewer cost hardly more room than the line that says they are hidden."""
+
+TITLE_CHARS = 16
+"""A title up to this length, with a few words beside it, fits in a window of 40 cells; a longer one can be unfolded."""
 
 
 class Kind(StrEnum):
@@ -85,14 +92,18 @@ class Block:
     lines: int = 0
     """Lines that it shows, before wrapping; its height is estimated from this and `chars`."""
     chars: int = 0
+    live: Callable[[], str] | None = None
+    """Returns what a running action has printed, its last lines. Set until its result is there; called when drawn."""
 
     def touch(self) -> None:
         self.version += 1
         if self.open is not None:
             self.lines, self.chars = self.open.newlines + 2, self.open.chars
+        elif self.live is not None:
+            self.lines, self.chars = self.shown + 2, 0
         elif self.kind is Kind.TOOL and self.folded:
-            shown = min(self.shown, self._line_count())
-            self.lines, self.chars = shown + 2, 0
+            lines = self._line_count()
+            self.lines, self.chars = lines - self._hidden_count(lines) + 2, 0
         elif self.kind is Kind.THOUGHT and self.folded:
             self.lines, self.chars = 2, 0
         elif self.kind is Kind.UNDONE:
@@ -107,8 +118,8 @@ class Block:
         if self.kind is Kind.UNDONE:
             return bool(self.undone)
         if self.kind is Kind.TOOL:
-            hides = self._line_count() > self.shown or (self.pictures_fold and bool(self.pictures))
-            return hides or self._has_long_line() or "\n" in self.title or len(self.title) > THOUGHT_CHARS
+            hides = self._hidden_count(self._line_count()) > 0 or (self.pictures_fold and bool(self.pictures))
+            return hides or self._has_long_line() or "\n" in self.title or len(self.title) > TITLE_CHARS
         return self.kind is Kind.THOUGHT and self.open is None and ("\n" in self.text or len(self.text) > THOUGHT_CHARS)
 
     @property
@@ -119,7 +130,7 @@ class Block:
     def plain(self) -> str:
         """Return all of its text, for the clipboard."""
         undone = (block.plain() for block in self.undone)
-        return "\n".join(part for part in (self.title, self.text, *undone) if part)
+        return "\n".join(part for part in (self.title, self._body, *undone) if part)
 
     def pieces(self, split: bool = False) -> list[Piece]:
         """Return what is to be drawn, including the blank line below; `split` shows diffs side by side."""
@@ -151,21 +162,25 @@ class Block:
     def _shown_pictures(self) -> tuple[str, ...]:
         return () if self.pictures_fold and self.folded else self.pictures
 
+    @property
+    def _body(self) -> str:
+        return self.text if self.live is None else self.live()
+
     def _tool_pieces(self, split: bool) -> list[Piece]:
         is_diff = self.body is PieceKind.DIFF
         kind = PieceKind.TITLE_PATH if self.path else PieceKind.TITLE
         title = Piece(kind if self.folded else PieceKind.TITLE_WHOLE, self.title, self.mark, meta=self.meta)
         head = title._replace(wide=is_diff)
-        if not self.text:
+        if not (text := self._body):
             return [head]
-        lines = self.text.split("\n")
-        hidden = len(lines) - self.shown
+        lines = text.split("\n")
+        hidden = self._hidden_count(len(lines))
         if self.folded and hidden > 0:
-            lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: self.shown]
+            lines = lines[hidden:] if self.body is PieceKind.OUTPUT else lines[: len(lines) - hidden]
         if self.folded and not is_diff:
             lines = [shorten(line, FOLDED_LINE_CHARS) for line in lines]
         body = diffs.pieces(lines, self.language, split) if is_diff else self._literal(lines)
-        if not self.folded or hidden <= 0:
+        if not self.folded or not hidden:
             return [head, *body]
         if self.body is PieceKind.PLAN:
             return [head]  # the title has the number of finished tasks
@@ -179,7 +194,12 @@ class Block:
         return literal(lines, self.body, self.kind, self.language)
 
     def _has_long_line(self) -> bool:
-        return self.body is not PieceKind.DIFF and any(len(line) > FOLDED_LINE_CHARS for line in self.text.split("\n"))
+        return self.body is not PieceKind.DIFF and any(len(line) > FOLDED_LINE_CHARS for line in self._body.split("\n"))
+
+    def _hidden_count(self, lines: int) -> int:
+        """Return how many of so many lines are hidden while it is folded."""
+        hidden = lines - self.shown
+        return hidden if hidden >= MIN_HIDDEN_LINES or (hidden > 0 and self.body is PieceKind.PLAN) else 0
 
     def _line_count(self) -> int:
-        return self.text.count("\n") + 1 if self.text else 0
+        return body.count("\n") + 1 if (body := self._body) else 0

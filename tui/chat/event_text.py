@@ -31,6 +31,7 @@ from core.events import (
     FileReadObservation,
     FileWriteAction,
     IPythonRunCellAction,
+    IPythonRunCellObservation,
     MCPAction,
     NullAction,
     NullObservation,
@@ -57,6 +58,7 @@ TEXT_LIMIT = 512 * 1024
 TITLE_LIMIT = 8192
 TAIL_LINES = 4
 ADDRESS_CELLS = 60
+EXCEPTION_CELLS = 200
 FAILED_LINES = 12
 MAX_OPEN_LINES = 40
 """A failed result up to this long is shown unfolded; of a longer one, the last lines."""
@@ -235,6 +237,9 @@ def _any_result(observation: Observation) -> Result:
     for refusal in observation.refusals:  # a line of its own in the chat
         content = content.replace(f"\n[{refusal.text}]", "")
     text = output(card(observation) if card else content)
+    if isinstance(observation, IPythonRunCellObservation) and observation.exception:
+        exception = sanitize_line(without_colours(observation.exception), EXCEPTION_CELLS)
+        return Result(Mark.FAILED, text, exception, shown=FAILED_LINES)
     return _failed(text) if observation.success is False else Result(Mark.OK, text)
 
 

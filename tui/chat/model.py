@@ -1,8 +1,9 @@
 """The chat as blocks: a conversation's events and frames, folded.
 
 `blocks` follows from the events alone, so live, reload and replay show the same; `tail` has what is transient (the
-answer that streams, notices) and comes after it. An action and its observation share one block. An answer that streamed
-becomes its event's block: same object, same text, nothing is drawn twice.
+answer that streams, notices) and comes after it. An action and its observation share one block, which shows what the
+action prints until its result is there. An answer that streamed becomes its event's block: same object, same text,
+nothing is drawn twice.
 
 The view reads `blocks`, `tail` and `touched`, and is notified through `changed` only.
 """
@@ -43,12 +44,14 @@ from core.events import (
     SecretMaskedObservation,
     Status,
     TaskTrackingAction,
+    TerminalOutput,
     TokenDelta,
     UndoObservation,
     UnknownAction,
     UnknownObservation,
 )
-from core.events.actions import reasoning_of
+from core.events.actions import reasoning_of, said_and_thought
+from core.events.output import OutputBuffer
 from core.status_messages import RETRY_STATUS
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
@@ -80,6 +83,10 @@ if TYPE_CHECKING:
 
 READY = "STATUS$READY"
 DETAIL_CELLS, REFUSAL_CELLS = 200, 300
+LIVE_LINES = 30
+"""Lines that the block of a running action can show of what it prints: a screen."""
+LIVE_BYTES = 16 * 1024
+"""Bytes of them that are kept."""
 
 
 class ChatModel(PaneModel):
@@ -97,6 +104,8 @@ class ChatModel(PaneModel):
         self._event_id = -1
         self._calls: dict[int, Block] = {}
         self._orphans: dict[int, Block] = {}
+        self._printed: dict[int, OutputBuffer] = {}
+        """What running actions have printed, by their ids."""
         self._left_running: Block | None = None
         self._answer: Block | None = None
         self._reasoning: Block | None = None
@@ -150,6 +159,8 @@ class ChatModel(PaneModel):
         match frame:
             case TokenDelta():
                 self._stream(frame)
+            case TerminalOutput(is_echo=False) if frame.cause in self._calls:
+                self._print(frame)
             case Status(id=id) if id == CONVERSATION_TITLE:
                 return
             case Status(message=""):
@@ -198,6 +209,15 @@ class ChatModel(PaneModel):
         self.blocks.append(block)
         block.touch()
         return block
+
+    def _print(self, frame: TerminalOutput) -> None:
+        block = self._calls[frame.cause]
+        printed = self._printed.get(frame.cause)
+        if printed is None:
+            printed = self._printed[frame.cause] = OutputBuffer(LIVE_BYTES)
+            block.live = lambda: output(printed.last(LIVE_LINES))
+        printed.feed(frame.data)
+        self._touch(block)
 
     def _stream(self, delta: TokenDelta) -> None:
         if delta.cause != self._streaming:
@@ -273,8 +293,9 @@ class ChatModel(PaneModel):
             case MessageAction():
                 self._say(event.content)
             case AgentThinkAction():
-                self._say("")
-                self._add(Block(Kind.THOUGHT, text=clean(event.thought).strip()))
+                said, thought = said_and_thought(event)
+                self._say(said)
+                self._add(Block(Kind.THOUGHT, text=clean(thought).strip()))
             case AgentFinishAction():
                 self._finish(event)
             case AgentRejectAction():
@@ -363,6 +384,7 @@ class ChatModel(PaneModel):
 
     def _fold_observation(self, event: Observation, cause: int | None) -> None:
         block = self._calls.pop(cause, None) if cause is not None else None
+        self._printed.pop(-1 if cause is None else cause, None)
         if block is not None:
             self._settle(block, result_of(event))
             if isinstance(event, CmdOutputObservation):
@@ -375,6 +397,7 @@ class ChatModel(PaneModel):
     def _fold_other_observation(self, event: Observation, cause: int | None) -> None:
         match event:
             case ErrorObservation():
+                self._say(event.thought)
                 self._error(event.content)
             case LoopDetectionObservation():
                 title = _("The agent seems stuck in a loop")
@@ -410,7 +433,7 @@ class ChatModel(PaneModel):
         self._settle(block, result_of(event))
 
     def _settle(self, block: Block, result: Result) -> None:
-        block.mark, block.text, block.meta = result.mark, result.text, result.meta
+        block.mark, block.text, block.meta, block.live = result.mark, result.text, result.meta, None
         block.result_id = self._event_id
         block.body, block.shown, block.folded = result.body, result.shown, result.folded
         block.language = result.language

@@ -266,7 +266,10 @@ class ChatView(Finder):
         return found
 
     def on_click(self, event: events.Click) -> None:
-        """Put the block cursor there. Repeated, unfold the block, or select the word, then the line."""
+        """Put the block cursor there, and unfold the block on its line of hidden lines.
+
+        Repeated, fold or unfold the block on its title, or select the word, then the line.
+        """
         event.prevent_default()  # Textual would select the whole transcript
         place = self.place
         if place is None:
@@ -280,7 +283,8 @@ class ChatView(Finder):
         if found is None or not 0 <= (index := found.serial - place.column.base) < len(place.column.model.blocks):
             return
         block = place.column.model.blocks[index]
-        if block is place.cursor and found.number == 0 and block.can_fold:
+        if found.piece.kind is PieceKind.HIDDEN or (block is place.cursor and found.number == 0 and block.can_fold):
+            place.cursor = block
             self.action_fold()
         elif event.chain > 1:
             at = len(found.strip.crop(0, offset.x).text)

@@ -21,11 +21,13 @@ from core.errors import ConfigurationError, ExitStatus, HandloomError, UsageErro
 from core.events import (
     Action,
     AgentFinishAction,
+    AgentThinkAction,
     CmdOutputObservation,
     CmdRunAction,
     Envelope,
     ErrorObservation,
     EventSource,
+    IPythonRunCellObservation,
     MessageAction,
     Observation,
     SecretMaskedObservation,
@@ -33,6 +35,7 @@ from core.events import (
     envelope_to_dict,
     to_json,
 )
+from core.events.actions import said_and_thought
 from core.headless import compact_argument, run_task
 from core.security.confirmation import TAINT
 from core.settings.config import load
@@ -211,22 +214,34 @@ class _TextOutput:
                 return
             case MessageAction(content=text) if envelope.source is EventSource.AGENT:
                 self._hold(text)
-            case AgentFinishAction(final_thought=text) if text:
-                self._hold(text)
+            case AgentFinishAction(final_thought=text) as finish if text or finish.thought_text:
+                self._say(finish.thought_text)
+                self._hold(text or finish.thought_text)
+            case AgentThinkAction() as think:
+                self._say(said_and_thought(think)[0])
             case Action() as action if action.runnable:
                 self._hold("")
-                self._progress(action.thought_text)
+                self._say(action.thought_text)
                 self._progress(f"> {action.message}")
             case CmdOutputObservation(content=text, metadata=metadata) if self._is_verbose:
                 self._progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
-            case ErrorObservation(content=text) | SecretMaskedObservation(content=text):
-                notice(text)
+            case IPythonRunCellObservation(content=text) if self._is_verbose:
+                self._progress(text)
+            case ErrorObservation() | SecretMaskedObservation() as problem:
+                self._say(problem.thought_text)
+                notice(problem.content)
 
     def end(self) -> None:
         """Print the final answer. Raises OSError if standard output is closed or full."""
         if self._answer:
             say(sanitize(self._answer))
             self._answer = ""
+
+    def _say(self, text: str) -> None:
+        """Print what the agent said with a call, after what it said before."""
+        if text:
+            self._hold("")
+            self._progress(text)
 
     def _hold(self, text: str) -> None:
         """Take a text as the answer; the one before was not the last."""

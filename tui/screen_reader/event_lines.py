@@ -36,6 +36,7 @@ from core.events import (
     SystemMessageAction,
     TaskTrackingAction,
 )
+from core.events.actions import said_and_thought
 from tui.approval.answers import WAYS
 from tui.i18n import _, in_words
 from tui.memory.memory_text import condensed
@@ -60,12 +61,13 @@ def event_lines(envelope: Envelope) -> list[str]:
 
 def _lines_of(envelope: Envelope) -> list[str]:
     event = envelope.event
-    thought = _labelled(_("Agent"), event.thought_text) if isinstance(event, Action) else []
+    thought = _labelled(_("Agent"), event.thought_text)
     match event:
         case MessageAction(content=text):
             return _labelled(_("You") if envelope.source is EventSource.USER else _("Agent"), text)
-        case AgentThinkAction(thought=text):
-            return _labelled(_("Agent, thinking"), text)
+        case AgentThinkAction():
+            said, text = said_and_thought(event)
+            return [*_labelled(_("Agent"), said), *_labelled(_("Agent, thinking"), text)]
         case AgentFinishAction(final_thought=text):
             return _labelled(_("Agent, finished"), text or event.thought_text)
         case AgentRejectAction():
@@ -99,7 +101,7 @@ def _lines_of(envelope: Envelope) -> list[str]:
         case CondensationRequestAction():
             return []
         case ErrorObservation(content=text):
-            return _labelled(_("Error"), text)
+            return [*thought, *_labelled(_("Error"), text)]
         case AgentThinkObservation() | RecallObservation() | NullObservation():
             return []
         case Action() if event.acts:

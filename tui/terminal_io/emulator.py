@@ -24,8 +24,6 @@ log = logging.getLogger(__name__)
 SCROLLBACK_LINES = 10_000
 BUDGET_S = 0.010
 SKIPPED = b"\x1b[m\r\n[... output that came too fast to show ...]\r\n"
-MAX_COMBINING = 4
-"""Combining marks that one cell may have; no script needs more."""
 MAX_REPLIES_BYTES = 4096
 """Replies that are kept between two calls of `take_replies`."""
 

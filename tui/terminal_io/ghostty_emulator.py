@@ -15,8 +15,8 @@ from collections.abc import Callable
 from pyghostty._ffi import check, ffi, lib
 from pyghostty.core import Terminal, init_sized, read_buf
 
+from core.terminal import MAX_COMBINING
 from tui.terminal_io.emulator import (
-    MAX_COMBINING,
     MAX_REPLIES_BYTES,
     PLAIN,
     SCROLLBACK_LINES,

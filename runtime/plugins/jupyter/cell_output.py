@@ -12,7 +12,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from core.events import TerminalOutput
+from core.events import TerminalOutput, truncate_middle
 from core.events.output import OutputBuffer
 from core.image_types import HEAD_BYTES, described
 from runtime.server.outputs import Output, Outputs
@@ -22,6 +22,7 @@ LATE_OUTPUT = "[Printed after the cell before had ended:]\n"
 MAX_IMAGES = 20
 MAX_IMAGE_CHARS = 16 * 1024 * 1024
 """Limit for all images of a cell, in base64; the protocol's limit is four times as high."""
+MAX_EXCEPTION_CHARS = 500
 LIVE_BYTES = 256 * 1024
 """Limit for unread live bytes, above which the kernel has to wait for the reader."""
 _PICTURES = {"image/png": "PNG", "image/jpeg": "JPEG"}
@@ -47,6 +48,8 @@ class Cell:
         self._can_take.set()
         self._has_listener = True
         self.image_urls: list[str] = []
+        self.exception = ""
+        """The exception that ended the cell, in one line; empty if there was none."""
         self.begun = asyncio.Event()
         """Set when the kernel has begun the cell; from then on it can be interrupted."""
         self.printed = asyncio.Event()
@@ -73,6 +76,8 @@ class Cell:
         if kind == "stream":
             self._print(str(content.get("text", "")))
         elif kind == "error":
+            if is_mine:
+                self.exception = _exception_line(content)
             self._show({"text/plain": "\n".join(map(str, content.get("traceback") or ()))})
         else:
             self._show(content.get("data") or {})
@@ -136,7 +141,7 @@ class Cell:
             return
         self._at_line_start = text.endswith("\n")
         data = text.encode("utf-8", "replace")
-        self._text.feed(data)
+        self._text.feed(data.replace(b"\n", b"\r\n"))
         if self._output is None:
             self._output = self._outputs.begin()
         self._output.feed(data)
@@ -145,6 +150,13 @@ class Cell:
             self.printed.set()
             if len(self._live) > LIVE_BYTES:
                 self._can_take.clear()
+
+
+def _exception_line(content: Message) -> str:
+    """Return the name of an exception and the first line of what it says."""
+    name, says = (str(content.get(key) or "").strip().partition("\n")[0] for key in ("ename", "evalue"))
+    line = f"{name or 'Exception'}: {says}" if says else name or "Exception"
+    return truncate_middle(line, MAX_EXCEPTION_CHARS)
 
 
 def _is_picture(kind: str, data: str) -> bool:

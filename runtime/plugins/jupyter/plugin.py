@@ -179,7 +179,12 @@ class JupyterPlugin:
             if action.include_extra:
                 content += f"\n[Jupyter current working directory: {kernel.cwd or self._context.cwd()}]"
                 content += f"\n[Jupyter Python interpreter: {sys.executable}]"
-            return IPythonRunCellObservation(content=content, code=action.code, image_urls=cell.image_urls or None)
+            return IPythonRunCellObservation(
+                content=content,
+                code=action.code,
+                image_urls=cell.image_urls or None,
+                exception=cell.exception,
+            )
 
     async def _run(self, kernel: Kernel, cell: Cell, action: IPythonRunCellAction, emit: Emit) -> list[str]:
         await self._follow_shell(kernel, cell)

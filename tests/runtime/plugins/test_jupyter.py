@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,19 @@ class TestText:
         assert said.endswith("ZeroDivisionError: division by zero")
         assert "----> 2 1/0" in said
         assert "\x1b" not in said
+
+    async def test_exception_that_ended_the_cell_is_reported(self, kernel: Cells) -> None:
+        for code, exception in (
+            ("1/0", "ZeroDivisionError: division by zero"),
+            ("raise ValueError('one\\ntwo')", "ValueError: one"),
+            ("raise KeyError", "KeyError"),
+            ("x = = 1", "SyntaxError: invalid syntax (2376097402.py, line 1)"),
+            ("try:\n    1/0\nexcept ZeroDivisionError as error:\n    print(error)", ""),
+        ):
+            observation = await kernel.run(code)
+            assert isinstance(observation, IPythonRunCellObservation)
+            said = re.sub(r"\d+\.py", "2376097402.py", observation.exception)
+            assert (said, observation.success) == (exception, not exception)
 
     async def test_colours_and_overwritten_text_are_removed(self, kernel: Cells) -> None:
         assert await kernel.says(r"print('\x1b[31mred\x1b[0m'); print(' 10%\r 99%')") == "red\n 99%"

@@ -132,6 +132,16 @@ async def test_second_click_on_title_toggles_fold() -> None:
         assert block.folded, "only its title is a button"
 
 
+@pytest.mark.parametrize("width", [80, 40])
+async def test_click_on_line_of_hidden_lines_unfolds(width: int) -> None:
+    model = folded(conversation(CmdRunAction(command="x"), (ran("x", "\n".join("abcdefgh")), 0)))
+    async with showing(model, (width, 24)) as (app, pilot):
+        await pilot.click(app.view, offset=place_of(app.view, "… 4 more lines"))
+        await settled(pilot, app.view)
+        shown = [row.strip() for row in rows(app.view) if row.strip()]
+        assert [row[-1] for row in shown] == list("xabcdefgh")
+
+
 async def test_d_toggles_side_by_side_diffs() -> None:
     edit = FileEditObservation(path="a.txt", old_content="first\nold\nlast", new_content="first\nnew\nlast")
     model = folded(conversation(MessageAction(content="do"), FileEditAction(path="a.txt"), (edit, 1)))

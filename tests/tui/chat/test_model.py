@@ -34,12 +34,15 @@ from core.events import (
     SystemMessageAction,
     TaskTrackingAction,
     TaskTrackingObservation,
+    TokenDelta,
+    ToolCallMetadata,
     UnknownAction,
     UserRejectObservation,
 )
 from core.status_messages import HOST_REFUSED
-from tests.tui.chat.events import conversation, folded, ran, summaries
+from tests.tui.chat.events import conversation, envelope, folded, ran, summaries
 from tui.chat.blocks import FOLDED_LINE_CHARS, Block, Kind, Mark
+from tui.chat.model import ChatModel
 from tui.chat.text_pieces import PieceKind
 
 
@@ -110,6 +113,27 @@ def test_long_output_is_folded_to_last_lines() -> None:
     assert lines_shown(failed)[:3] == ["$ b", "… 48 more lines", "line 48"]
 
 
+@pytest.mark.parametrize(("lines", "hidden"), [(4, 0), (5, 0), (6, 0), (7, 3), (8, 4)])
+def test_fold_hides_three_lines_or_none(lines: int, hidden: int) -> None:
+    output = [f"line {i}" for i in range(lines)]
+    (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", "\n".join(output)), 0))).blocks
+    assert lines_shown(block) == ["$ a", *([f"… {hidden} more lines"] if hidden else []), *output[hidden:]]
+    assert (block.can_fold, block.lines) == (hidden > 0, lines - hidden + 2)
+
+
+def test_fold_of_file_hides_three_lines_or_none() -> None:
+    for lines, shown in ((2, ["view a", "1", "2"]), (3, ["view a", "… 3 more lines"])):
+        content = "\n".join(str(n + 1) for n in range(lines))
+        (block,) = folded(conversation(READ, (FileReadObservation(path="a", content=content), 0))).blocks
+        assert lines_shown(block) == shown
+
+
+def test_title_that_a_narrow_window_cuts_can_be_unfolded() -> None:
+    command = "grep -rn needle src/handloom"
+    (block,) = folded(conversation(CmdRunAction(command=command), (ran(command, "a"), 0))).blocks
+    assert block.can_fold
+
+
 def test_long_lines_are_cut_until_they_are_unfolded() -> None:
     line = "abc " * 2500
     (block,) = folded(conversation(CmdRunAction(command="a"), (ran("a", f"{line}\nend"), 0))).blocks
@@ -133,6 +157,44 @@ def test_toggle_unfolds_and_folds() -> None:
 def test_thought_of_call_precedes_it() -> None:
     model = folded(conversation(CmdRunAction(command="ls", thought="I look.")))
     assert [block.kind for block in model.blocks] == [Kind.AGENT, Kind.TOOL]
+
+
+def answer(said: str) -> ToolCallMetadata:
+    """What the event of a first call has of the model's answer."""
+    response = {"id": "r", "choices": [{"message": {"role": "assistant", "content": said}}]}
+    return ToolCallMetadata(function_name="think", tool_call_id="a", model_response=response, total_calls_in_response=1)
+
+
+def test_text_beside_thought_is_a_message() -> None:
+    think = AgentThinkAction(thought="Hello!\nFirst I look.", tool_call_metadata=answer("Hello!"))
+    assert summaries(folded(conversation(think))) == [
+        (Kind.AGENT, "", "Hello!", Mark.NONE, ""),
+        (Kind.THOUGHT, "", "First I look.", Mark.NONE, ""),
+    ]
+
+
+def test_text_beside_wrong_call_is_a_message() -> None:
+    model = ChatModel()
+    model.apply_frame(TokenDelta(0, "I look"))
+    model.apply(envelope(1, ErrorObservation(content="Tool x is not registered.", thought="I look.")))
+    assert summaries(model) == [
+        (Kind.AGENT, "", "I look.", Mark.NONE, ""),
+        (Kind.ERROR, "Tool x is not registered.", "", Mark.FAILED, ""),
+    ]
+    assert not model.tail
+
+
+def test_failed_cell_shows_exception_and_unfolds_to_its_code() -> None:
+    code = "import json\njson.loads('{')"
+    trace = "\n".join(f"line {n}" for n in range(60))
+    said = "JSONDecodeError: Expecting \x1b[31mproperty"
+    cell = IPythonRunCellObservation(code=code, content=f"{trace}\n{said}", exception=said)
+    (block,) = folded(conversation(IPythonRunCellAction(code=code), (cell, 0))).blocks
+    assert (block.mark, block.meta) == (Mark.FAILED, "JSONDecodeError: Expecting property")
+    assert lines_shown(block)[-1] == "JSONDecodeError: Expecting property"
+    assert block.folded
+    block.folded = False
+    assert lines_shown(block)[:2] == ["python import json", "json.loads('{')"]
 
 
 def test_plan_shows_tasks() -> None:

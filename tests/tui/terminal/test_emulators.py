@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from core.terminal.control_filter import ControlFilter
 from tui.terminal_io.emulator import SCROLLBACK_LINES, Emulator, load_ghostty
-from tui.terminal_io.pyte_emulator import ControlFilter, PyteEmulator
+from tui.terminal_io.pyte_emulator import PyteEmulator
 
 KINDS: list[type[Emulator]] = [PyteEmulator]
 if find_spec("pyghostty") is not None:
