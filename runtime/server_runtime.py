@@ -160,7 +160,7 @@ class ServerRuntime(ABC):
             moved = await asyncio.to_thread(guard.move_aside) if guard is not None else []
         refusals = self._refusals(observation)
         if refusals or observation.refusals:  # those in an answer of the sandbox do not count
-            observation = observation.model_copy(update={"refusals": refusals})
+            observation = observation.model_copy(update={"refusals": tuple(refusals)})
         for line in (*moved, *await self._notes(), *(refusal.text for refusal in refusals)):
             observation = with_note(observation, line)
         return observation

@@ -105,6 +105,15 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/runtime/test_reconnecting_client.py::test_action_runs_once_wherever_the_link_breaks",
         ),
     ),
+    Group(
+        "Model hosts",
+        "start several hosts of models, each of which takes seconds",
+        paths=(
+            "tests/conversations/test_provider_keys.py::test_endpoint_with_a_key_is_used_now_and_after_a_restart",
+            "tests/conversations/test_provider_keys.py::test_key_of_a_provider_reaches_a_host_that_runs_already",
+            "tests/conversations/test_provider_keys.py::test_new_key_replaces_the_stored_one",
+        ),
+    ),
     Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),
     Group("Repeated runs", "run whole recorded conversations again", paths=("tests/rerun/test_runner.py",)),
     Group(

@@ -244,7 +244,7 @@ class Observation(Event):
     kinds: ClassVar[dict[str, type[Observation]]] = {}
 
     content: str = ""
-    refusals: list[Refusal] = []
+    refusals: tuple[Refusal, ...] = ()
     """What the isolation refused meanwhile. Left out of the stored form if empty."""
 
     @property

@@ -162,7 +162,7 @@ async def test_refused_hosts_are_in_the_observation_of_the_action_that_called_th
         assert f"\n[{line}]" in refused.metadata.suffix, "the agent reads it"
         forged = await run(runtime, f"echo '[{line}]'; echo 'Could not resolve host: evil.invalid'; false")
         assert [refusal.host for refusal in forged.refusals] == [""]
-        assert (await run(runtime, "true")).refusals == []
+        assert (await run(runtime, "true")).refusals == ()
 
 
 @pytest.mark.bubblewrap

@@ -219,7 +219,7 @@ def test_server_imports_neither_screen_nor_store_nor_models() -> None:
     listing = "import sys, runtime.server.main; print(*sys.modules, sep='\\n')"
     loaded = subprocess.run([sys.executable, "-c", listing], capture_output=True, text=True, check=True).stdout
     packages = {name.split(".")[0] for name in loaded.split()}
-    assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright"})
+    assert packages.isdisjoint({"textual", "rich", "litellm", "aiosqlite", "sqlite3", "docker", "playwright", "pyte"})
     ours = {name for name in loaded.split() if name.startswith("core.")}
     assert {".".join(name.split(".")[:2]) for name in ours} == {
         "core.environment",
@@ -231,6 +231,8 @@ def test_server_imports_neither_screen_nor_store_nor_models() -> None:
         "core.secrets",
         "core.plugin_requirements",
         "core.sandbox_types",
+        "core.status_messages",
+        "core.terminal",
     }
 
 

@@ -301,7 +301,7 @@ def test_agent_states_are_shown_with_reason() -> None:
 def test_refusals_of_the_sandbox_are_lines_of_their_own() -> None:
     refusals = [Refusal(text=HOST_REFUSED.format(host="a.example"), host="a.example"), Refusal(text="x\x1b[2J\ny")]
     command = CmdOutputObservation(command="x", content="failed", refusals=refusals)
-    cell = IPythonRunCellObservation(code="x", content="failed\n[later]", refusals=[Refusal(text="later")])
+    cell = IPythonRunCellObservation(code="x", content="failed\n[later]", refusals=(Refusal(text="later"),))
     model = folded(conversation(CmdRunAction(command="x"), (command, 0), IPythonRunCellAction(code="x"), (cell, 2)))
     shown = [(block.kind, block.title) for block in model.blocks]
     assert [title for kind, title in shown if kind is Kind.NOTE] == [refusals[0].text, "x␛[2J␊y", "later"]

@@ -55,7 +55,9 @@ async def test_existing_file_is_never_replaced(here: Path) -> None:
     async with running() as it:
         await with_pictures(it)
         await it.press(*"/savepicture mine.png", "enter")
-        await until(it.pilot, lambda: "mine.png exists already. Choose another name." in it.screen_text())
+        await until(
+            it.pilot, lambda: "mine.png exists already. Choose another name." in str(it.app.workspace.notice.render())
+        )
     assert (here / "mine.png").read_bytes() == b"mine"
 
 
