@@ -179,7 +179,10 @@ class TestAnyText:
         observation = await shell.run(command)
         assert observation.metadata.exit_code in (0, 1, 2)
         assert "line" in observation.content
-        assert (await shell.run("echo hi")).content == "hi"
+        after = await shell.run("echo hi")
+        if "A fresh shell was started" in after.metadata.suffix:  # bash 5.2 may end after an open $( in a file
+            after = await shell.run("echo hi")
+        assert after.content == "hi"
 
     async def test_command_of_100_kb_runs(self, shell: Shell) -> None:
         word = "x" * 100_000
