@@ -45,7 +45,8 @@ async def test_isolated_browser_opens_servers_of_its_sandbox(tmp_path: Path) -> 
         assert page.screenshot_path is not None
         assert (await run(runtime, f"head -c 4 {page.screenshot_path} | tail -c 3")).content.startswith("PNG")
         outside = await seen(runtime, "http://example.org/")
-        assert outside.last_browser_action_error == "example.org was not found"
+        refusal = "example.org:80 is not allowed; the user can add it to sandbox.allowed_hosts"
+        assert outside.last_browser_action_error == refusal
 
 
 PDF = """%PDF-1.1
