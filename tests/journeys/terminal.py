@@ -75,12 +75,6 @@ class Terminal:
                 return
         raise AssertionError(f"row {row} cannot be highlighted\n{self.screen}")
 
-    def choose_unnumbered(self, row: int) -> None:
-        """Take a row of a dialog whose rows have no numbers."""
-        self.read_the_question()
-        self.press(str(row))
-        self.press("Enter")
-
     def read_the_question(self) -> None:
         """Take as long as it takes until the question takes keys."""
         time.sleep(self._guard_s * HELD_GUARDS + 0.1)

@@ -131,7 +131,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
 
 def _answer_all(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Trust ", "Do not trust them")
-    terminal.choose_unnumbered(2)
+    terminal.choose(2)
     seen.sees("Do not trust them", gone=True)
     terminal.type("look around")
     terminal.press("Enter")
@@ -192,7 +192,7 @@ def _answer_halts(terminal: Terminal, seen: Recorder) -> None:
 
 def _answer_rest(terminal: Terminal, seen: Recorder) -> None:
     seen.sees("Trust ", "Do not trust them")
-    terminal.choose_unnumbered(1)
+    terminal.choose(1)
     seen.sees("Do not trust them", gone=True)
     seen.sees("waiting for you")
     terminal.press("C-x", "G")

@@ -189,9 +189,12 @@ class Canvas(ScrollView, can_focus=True):
         """Measure what is visible, and scroll to the place of the reader."""
         place = self.place
         height = self.scrollable_content_region.height
-        if place is None or height <= 0:
+        if place is None:
             return
         column = place.column
+        if height <= 0:
+            set_lines(self, column.heights.total)  # Textual scrolls to the end of these lines when the pane grows again
+            return
         top = column.settle(place.top, height)
         if column.model.blocks:
             newest = column.model.blocks[-1].serial  # lower than what was seen, after an undo

@@ -52,19 +52,16 @@ def toggle_control(app: Context) -> None:
         if app.workspace.size.width < WIDE_COLUMNS and not app.workspace.maximised_pane:
             app.workspace.maximised_pane = True
             app.workspace.arrange_panes()
-        app.workspace.call_after_refresh(_take, app, tab)
+        app.attempt(_take(app, tab))
 
 
-def _take(app: Context, tab: ConversationTab) -> None:
-    async def take() -> None:
-        rows, columns = app.workspace.terminal.screen_size
-        await tab.session.user_control.terminal.begin(rows, columns)
-        tab.terminal.waits = False
-        tab.terminal.on_reply = tab.session.user_control.terminal.type
-        tab.terminal.used = True
-        app.wake(tab)
-
-    app.attempt(take())
+async def _take(app: Context, tab: ConversationTab) -> None:
+    await tab.session.user_control.terminal.begin(*app.workspace.terminal.screen_size)
+    resize_terminal(app)  # the pane may have been laid out meanwhile
+    tab.terminal.waits = False
+    tab.terminal.on_reply = tab.session.user_control.terminal.type
+    tab.terminal.used = True
+    app.wake(tab)
 
 
 def _give_back(app: Context, tab: ConversationTab) -> None:

@@ -18,7 +18,7 @@ from textual.content import Content
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
-from tui.dialogs.answer_list import DIGITS
+from tui.dialogs.answer_list import DIGITS, HIGHLIGHT, NO_HIGHLIGHT
 from tui.dialogs.choice_dialog import SENDS, GuardedScreen
 from tui.dialogs.dialog import SureScreen
 from tui.i18n import _
@@ -96,6 +96,8 @@ class TrustScreen(GuardedScreen[bool | None]):
         self._state, self._asks = state, asks
         self._answers = (NO, YES) if state.waiting else (KEEP, REVOKE) if state.trusted else ()
         self._pieces: Sequence[Piece] = [*state.waiting, *state.trusted]
+        self._marked = 0
+        """The line with the highlight's mark."""
         self.is_revoked = False
         """Whether the user revokes the trust."""
 
@@ -105,9 +107,8 @@ class TrustScreen(GuardedScreen[bool | None]):
             box.border_title = _("Trust {folder}?").format(folder=folder) if self._state.waiting else folder
             box.border_subtitle = _("↑ ↓ choose or read · Enter answers · PgDn scrolls · Esc closes")
             yield Static(Content(self._summary()), id="trust-summary")
-            answers = [Option(Content.styled(ANSWERS[answer], "bold"), id=answer) for answer in self._answers]
-            files = [Option(_line(piece, self._state)) for piece in self._pieces]
-            yield _Lines(*answers, *files, markup=False)
+            ids = (*self._answers, *(None for _piece in self._pieces))
+            yield _Lines(*(Option(self._line(at, NO_HIGHLIGHT), id=id) for at, id in enumerate(ids)), markup=False)
             yield Static(id="trust-path")
             with VerticalScroll(can_focus=False):
                 yield Static(id="trust-text")
@@ -127,9 +128,19 @@ class TrustScreen(GuardedScreen[bool | None]):
             self._show(self._pieces[0])
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
-        """Show the whole text of the file under the cursor."""
+        """Mark the line under the cursor, and show the whole text of its file."""
+        for at, mark in ((self._marked, NO_HIGHLIGHT), (event.option_index, HIGHLIGHT)):
+            event.option_list.replace_option_prompt_at_index(at, self._line(at, mark))
+        self._marked = event.option_index
         if (at := event.option_index - len(self._answers)) >= 0:
             self._show(self._pieces[at])
+
+    def _line(self, at: int, mark: str) -> Content:
+        """Return the line of an answer, with its number, or of a file."""
+        files_at = at - len(self._answers)
+        if files_at < 0:
+            return Content.styled(f"{mark} {at + 1} {ANSWERS[self._answers[at]]}", "bold")
+        return Content.assemble(f"{mark} ", _file_line(self._pieces[files_at], self._state))
 
     def _show(self, piece: Piece) -> None:
         self.query_one("#trust-path", Static).update(Content(sanitize_line(piece.path, PATH_CELLS)))
@@ -176,7 +187,7 @@ class TrustScreen(GuardedScreen[bool | None]):
         self.dismiss(False if self._asks and self._state.waiting else None)
 
 
-def _line(piece: Piece, state: TrustState) -> Content:
+def _file_line(piece: Piece, state: TrustState) -> Content:
     waits = piece in state.waiting
     mark = ("● ", "$text-warning") if waits else ("✓ ", "$text-success")
     return Content.assemble(

@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -21,6 +21,7 @@ from core.events import CmdOutputObservation, FileEditAction, FileEditObservatio
 from runtime.isolation.bubblewrap import Bubblewrap, hidden_arguments, sandbox_user, unavailable_reason
 from runtime.isolation.cgroups import ControlGroup, Limits
 from runtime.isolation.confinement import Isolation, remove_abandoned
+from runtime.isolation.egress_proxy import PROXY_SOCKET
 from runtime.isolation.protected_paths import CONTENTS, HeldMounts
 from runtime.local.local_runtime import LocalRuntime
 from tests.runtime.isolation.confined import BUBBLEWRAP, SOMEBODY, isolated, own, repository, run
@@ -403,7 +404,8 @@ async def test_server_socket_cannot_be_replaced_from_inside(workspace: Path, tmp
         elsewhere.listen()
         elsewhere.setblocking(False)
         async with isolated(workspace) as runtime:
-            assert (await run(runtime, "find / -type s 2>/dev/null")).content == ""
+            sockets = (await run(runtime, "find / -type s 2>/dev/null")).content
+            assert PurePath(sockets).name == PROXY_SOCKET, "only the proxy's, which gets neither key nor secrets"
             await run(runtime, f"for s in $(find / -type s 2>/dev/null); do rm -f $s; ln -s {folder}/s $s; done")
             assert (await run(runtime, "echo here")).content == "here"
         with pytest.raises(BlockingIOError):
@@ -423,7 +425,7 @@ def test_placeholders_of_a_killed_session_are_removed_at_the_next_start(workspac
 
 OWNER = """
 import asyncio, sys
-from pathlib import Path
+from pathlib import Path, PurePath
 from tests.runtime.isolation.confined import isolated
 
 async def main():

@@ -60,6 +60,18 @@ async def test_scrolled_reader_stays_and_sees_new_count() -> None:
         assert "more" in rows(app.view)[-2]
 
 
+async def test_view_that_was_hidden_by_a_question_still_follows() -> None:
+    model = dialogue(20)
+    async with showing(model, size=(40, 12)) as (app, pilot):
+        for height in (9, 0, 2, 0, 5, 0, 12):
+            app.view.styles.height = height
+            await settled(pilot, app.view)
+            say(model, 20 + len(model.blocks), "more " * 100)
+            await settled(pilot, app.view)
+            assert app.view.follows, height
+        assert app.view.unseen == 0
+
+
 async def test_click_on_new_count_goes_to_end() -> None:
     model = dialogue(100)
     async with showing(model) as (app, pilot):
