@@ -1,9 +1,10 @@
 """Takes the pictures in docs/: sessions, played to their end by the real program with real tools.
 
     python -m tests.pictures [--out docs] [--theme loom-dark]
+    python -m tests.pictures --panes --out DIR
 
 One SVG per size, and a PNG beside it where there is a Chromium. The home is a scratch folder, so nothing of the
-user's is seen or changed.
+user's is seen or changed. `--panes` takes each pane in four sizes and two themes instead, to be looked at.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 
 from textual.pilot import Pilot
@@ -27,6 +29,8 @@ from core.session.agent_session import AgentSession
 from tui.__main__ import connect
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.models.key_screen import KeyScreen
+from tui.models.start_screen import StartScreen
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,11 @@ FORM = Session(
     f"scripted:{Path(__file__).with_name('sessions') / 'form.yaml'}",
     ("f5", "f5", "f12", "f"),
 )
+TABLE = Session("table", "Show me the yarns.", f"scripted:{Path(__file__).with_name('sessions') / 'table.yaml'}")
+PANES = {"chat": "f2", "events": "f3", "terminal": "f4", "browser": "f5"}
+SIZES = ((160, 48), (100, 30), (80, 24), (40, 12))
+THEMES = ("loom-dark", "loom-light")
+FIRST_START = (100, 30)
 PICTURES = ((DEMO, (160, 48)), (DEMO, (100, 30)), (DEMO, (80, 24)), (PAGE, (160, 60)), (FORM, (120, 36)))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CELL = (12.2, 24.4)
@@ -95,8 +104,9 @@ async def on_stage(played: Session, size: tuple[int, int], theme: str | None) ->
             yield Stage(app, pilot)
 
 
-async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
-    """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
+@asynccontextmanager
+async def at_the_end(played: Session, size: tuple[int, int], theme: str | None) -> AsyncIterator[Stage]:
+    """The program with a session that was played to its end."""
     async with on_stage(played, size, theme) as stage:
         stage.session.approval.set_mode("never")
         if played.task:
@@ -105,10 +115,44 @@ async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO)
         while not stage.rests:
             await stage.pilot.pause(0.02)
         await stage.drawn()
+        yield stage
+
+
+async def take(size: tuple[int, int], theme: str | None, played: Session = DEMO) -> str:
+    """Play a session at this size; the answer is an SVG that needs nothing from elsewhere."""
+    async with at_the_end(played, size, theme) as stage:
         for key in played.keys:
             await stage.pilot.press(key)
             await stage.drawn()
         return stage.svg(f"handloom {played.name}, {size[0]}x{size[1]}")
+
+
+async def take_first_start(size: tuple[int, int], theme: str | None) -> str:
+    """The key of a provider, asked for at the first start."""
+    with tempfile.TemporaryDirectory(prefix="handloom-workspace-") as workspace:
+        options = StartOptions(workspace=workspace, theme=theme)
+        app = HandloomApp(lambda: connect(options), options)
+        async with app.run_test(size=size) as pilot:
+            while not isinstance(app.screen, StartScreen):
+                await pilot.pause(0.02)
+            await pilot.pause(1)  # the guard of the list
+            await pilot.press("1", "enter")
+            while not isinstance(app.screen, KeyScreen):
+                await pilot.pause(0.02)
+            await pilot.press(*"sk-ant-api03-example")
+            await pilot.pause(0.3)
+            return Stage(app, pilot).svg(f"handloom, first start, {size[0]}x{size[1]}")
+
+
+async def take_panes(size: tuple[int, int], theme: str) -> dict[str, str]:
+    """The screen with the focus in each pane, by the pane's name."""
+    found = {}
+    async with at_the_end(TABLE, size, theme) as stage:
+        for pane, key in PANES.items():
+            await stage.pilot.press(key)
+            await stage.drawn()
+            found[pane] = stage.svg(f"handloom {pane}, {size[0]}x{size[1]}, {theme}")
+    return found
 
 
 def render(svg: Path, size: tuple[int, int]) -> Path | None:
@@ -130,11 +174,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Take the pictures in docs/.")
     parser.add_argument("--out", type=Path, default=Path("docs"), metavar="DIR")
     parser.add_argument("--theme", default=None)
+    parser.add_argument("--panes", action="store_true", help="each pane in four sizes and two themes")
     wanted = parser.parse_args()
     wanted.out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="handloom-pictures-") as home:
         os.environ["HANDLOOM_HOME"] = home
-        for played, size in PICTURES:
+        for theme, size in product(THEMES, SIZES) if wanted.panes else ():
+            for pane, drawn in asyncio.run(take_panes(size, theme)).items():
+                svg = wanted.out / f"{pane}-{size[0]}x{size[1]}-{theme}.svg"
+                svg.write_text(drawn, encoding="utf-8")
+                print(svg, render(svg, size) or "(no PNG: no Chromium was found)")
+        if not wanted.panes:
+            svg = wanted.out / f"first-start-{FIRST_START[0]}x{FIRST_START[1]}.svg"
+            svg.write_text(asyncio.run(take_first_start(FIRST_START, wanted.theme)), encoding="utf-8")
+            print(svg, render(svg, FIRST_START) or "(no PNG: no Chromium was found)")
+        for played, size in () if wanted.panes else PICTURES:
             svg = wanted.out / f"{played.name}-{size[0]}x{size[1]}.svg"
             svg.write_text(asyncio.run(take(size, wanted.theme, played)), encoding="utf-8")
             print(svg, render(svg, size) or "(no PNG: no Chromium was found)")

@@ -42,7 +42,9 @@ def quoted(text: str) -> Iterator[bytes]:
     """The quoted forms of a text, possibly with duplicates."""
     for form in (*_in_json(text), *_in_shells(text), *_in_programs(text), *_in_html(text)):
         yield form.encode("utf-8", _ERRORS)
-    yield from _in_addresses(text.encode("utf-8", _ERRORS))
+    raw = text.encode("utf-8", _ERRORS)
+    yield from _in_addresses(raw)
+    yield "".join(map(_visible, raw)).encode()
 
 
 def _in_json(text: str) -> Iterator[str]:
@@ -66,6 +68,19 @@ def _in_shells(text: str) -> Iterator[str]:
     ansi = "".join(_ansi_c(char) for char in text)
     yield ansi
     yield "".join(char if char < "\x80" else _octal(char) for char in ansi)
+    yield "".join("\\\\" if char == "\\" else _c_escape(char) for char in text)
+
+
+def _c_escape(char: str) -> str:
+    """One character as `sed -n l` prints it, but for a backslash."""
+    return _C_ESCAPES.get(char) or (char if " " <= char <= "~" else _octal(char))
+
+
+def _visible(byte: int) -> str:
+    """One byte as `cat -v` prints it."""
+    if byte >= 0x80:
+        return f"M-{_visible(byte - 0x80)}" if byte - 0x80 not in b"\t\n" else f"M-^{chr(byte - 0x40)}"
+    return "^?" if byte == 0x7F else f"^{chr(byte + 0x40)}" if byte < 0x20 and byte not in b"\t\n" else chr(byte)
 
 
 def _ansi_c(char: str) -> str:
@@ -162,10 +177,13 @@ def _without_borders(coded: bytes, before: int, size: int, bits: int) -> bytes:
 
 CODES = re.compile(
     rb"\x1b(?:\[[0-?]*+[ -/]*+[@-~]|[\]P^_X][^\x07\x1b]{0,2000}+(?:\x07|\x1b\\)|[()*+][0-9A-Za-z]|[=>78cDEHMNOZ])"
-    rb"|[\x0e\x0f]"
+    rb"|[\x0e\x0f]|\\\r?\n"
 )
-_BEGUN_CODE = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*|[()*+]|[\]P^_X][^\x07\x1b]{0,2000}\x1b?)?\Z")
+"""Also a line that a backslash continues, as in a shell and in `sed -n l`."""
+_BEGUN_CODE = re.compile(rb"(?:\x1b(?:\[[0-?]*[ -/]*|[()*+]|[\]P^_X][^\x07\x1b]{0,2000}\x1b?)?|\\\r?)\Z")
 """An incomplete escape code at the end of a piece."""
+_SIGNS = (b"\x1b", b"\x0e", b"\x0f", b"\\\n", b"\\\r\n")
+"""A text without these has no complete code."""
 _TOKEN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/=_-"
 """The characters of base64, base32 and hexadecimal digits."""
 _WRAPPED_CHARS = 20
@@ -212,7 +230,7 @@ class JoinedText:
 
 def without_codes(text: bytes, *, is_cut: bool = False) -> JoinedText | None:
     """The text without escape codes; None if it has none. `is_cut` also removes an incomplete code at the end."""
-    if b"\x1b" not in text and b"\x0e" not in text and b"\x0f" not in text:
+    if not any(sign in text for sign in _SIGNS) and not (is_cut and text.endswith((b"\\", b"\\\r"))):
         return None
     parts, place = list[Span](), 0
     for code in CODES.finditer(text):
@@ -225,7 +243,7 @@ def without_codes(text: bytes, *, is_cut: bool = False) -> JoinedText | None:
 
 def quickly_without_codes(text: bytes) -> bytes:
     """The bytes of `without_codes`, but several times faster."""
-    return CODES.sub(b"", text) if b"\x1b" in text or b"\x0e" in text or b"\x0f" in text else text
+    return CODES.sub(b"", text) if any(sign in text for sign in _SIGNS) else text
 
 
 def spread(text: bytes) -> Iterator[JoinedText | byte_dumps.Dump]:

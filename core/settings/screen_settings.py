@@ -29,9 +29,10 @@ class ScreenSettings:
     """The theme; empty uses loom-dark, or loom-ansi-dark if the terminal has only 16 colours."""
     glyphs: Literal["auto", "unicode", "ascii"] = "auto"
     """Characters for symbols and lines: auto uses ASCII if the terminal's encoding is not UTF-8."""
-    pictures: Literal["auto", "kitty", "iterm2", "sixel", "blocks", "off"] = "auto"
+    pictures: Literal["auto", "kitty", "iterm2", "sixel", "octants", "sextants", "blocks", "off"] = "auto"
     """How pages are shown: auto uses kitty graphics, iTerm2's inline images or sixel if the terminal
-    supports them, else cells in two colours (blocks); off shows the text of a page and the size of a picture."""
+    supports them, else cells in two colours, in sextants if the terminal draws those itself, or else in quarters
+    (blocks); off shows the text of a page and the size of a picture."""
     motion: Literal["full", "reduced"] = "full"
     """Animations; reduced shows only the counted seconds."""
     notify: Literal["auto", "bell", "off"] = "auto"

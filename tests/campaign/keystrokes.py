@@ -223,7 +223,7 @@ def _drawn(it: Running) -> tuple[tuple[str, ...], str]:
     if isinstance(screen, TrustScreen):
         lines = screen.query_one(OptionList)
         at = lines.highlighted_option
-        return tuple(str(option.prompt) for option in lines.options), str(at.prompt) if at is not None else ""
+        return tuple(_words(str(option.prompt)) for option in lines.options), _words(str(at.prompt)) if at else ""
     if isinstance(screen, AnswersScreen):
         rows = list(screen.query(AnswerRow))
     elif view is not None and it.shows_the_workspace and it.prompt_has_focus:
@@ -235,7 +235,13 @@ def _drawn(it: Running) -> tuple[tuple[str, ...], str]:
 
 
 def _title(row: AnswerRow) -> str:
-    return str(row.render()).strip("❯ ").partition(" ")[2]
+    return _words(str(row.render()))
+
+
+def _words(line: str) -> str:
+    """A line without the highlight's mark and without its number."""
+    number, _, words = line.strip("❯ ").partition(" ")
+    return words if number.isdecimal() else line.strip("❯ ")
 
 
 def allowed(key: str, text: str, row: str, seen_s: float, *, in_dialog: bool = False) -> list[list[tuple[str, ...]]]:

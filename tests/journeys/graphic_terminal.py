@@ -10,15 +10,18 @@ from __future__ import annotations
 import base64
 import io
 import re
+import subprocess
 import unicodedata
+import uuid
 import zlib
 from dataclasses import dataclass, field
 
 import pyte
 from PIL import Image
+from pyte.graphics import FG_BG_256
 
 from tests.journeys.terminal_of_ours import OurTerminal
-from tests.program import Handloom
+from tests.program import HANDLOOM, Handloom
 
 CELL = (10, 20)
 LARGEST_SIXEL = 1000
@@ -95,6 +98,11 @@ class _Cells(pyte.Screen):
 
 class GraphicTerminal(OurTerminal):
     """A terminal that supports KITTY, SIXEL, or neither. `answers` replaces replies, for false or split ones."""
+
+    has_256_colours = False
+    """Whether the cells of a picture have one of 256 colours."""
+    is_late = False
+    """Whether cells may arrive later than what was written after them."""
 
     def __init__(self, program: Handloom, *arguments: str, kind: str = KITTY, **environ: str) -> None:
         self.kind = kind
@@ -241,10 +249,12 @@ class GraphicTerminal(OurTerminal):
         for y in range(self._screen.lines):
             for x in range(self._screen.columns):
                 cell = self._screen.buffer[y][x]
-                if not cell.data.startswith(PLACEHOLDER) or len(cell.data) < 4:  # whose marks have yet to be read
+                if not cell.data.startswith(PLACEHOLDER) or len(cell.data) != 4:  # whose marks have yet to be read
                     continue
                 row, column, high = (MARKS.index(mark) for mark in cell.data[1:])
-                number = high << 24 | int(cell.fg, 16)
+                number = high << 24 | (FG_BG_256.index(cell.fg, 16) if self.has_256_colours else int(cell.fg, 16))
+                if self.is_late and number not in self.pictures:
+                    continue
                 assert number in self.pictures, "a cell shows a picture that is gone"
                 kept = self.pictures[number]
                 if number not in scaled:
@@ -277,6 +287,35 @@ class GraphicTerminal(OurTerminal):
         wide = max(x for x, _ in cells) - min(x for x, _ in cells) + 1
         high = max(y for _, y in cells) - min(y for _, y in cells) + 1
         return wide * high - len(cells)
+
+
+class TerminalWithTmux(GraphicTerminal):
+    """The same terminal, in which tmux runs the program."""
+
+    has_256_colours = is_late = True
+
+    def __init__(self, program: Handloom, *arguments: str, options: str, kind: str = KITTY, **environ: str) -> None:
+        """`options` are lines of tmux's configuration."""
+        configuration = program.workspace.parent / "tmux.conf"
+        configuration.write_text(f"set -g status off\nset -g escape-time 0\n{options}\n")
+        socket = f"handloom-{uuid.uuid4().hex[:8]}"
+        self._tmux = ("tmux", "-L", socket, "-f", str(configuration))
+        # tmux writes what the program wrote last only if it lives on itself.
+        self.command = (
+            *self._tmux,
+            "new-session",
+            "sh",
+            "-c",
+            '"$@"; status=$?; sleep 1; exit $status',
+            "sh",
+            *HANDLOOM,
+        )
+        super().__init__(program, *arguments, kind=kind, **{"LANG": "C.UTF-8", **environ})
+
+    def close(self) -> None:
+        """End tmux and the program in it."""
+        subprocess.run([*self._tmux, "kill-server"], capture_output=True, check=False, timeout=20)
+        super().close()
 
 
 def decoded_sixels(string: str) -> Image.Image:

@@ -24,7 +24,7 @@ WAIT_S = 60.0
 class OurTerminal:
     """A program on a PTY of its own. Close it."""
 
-    command = HANDLOOM
+    command: tuple[str, ...] = HANDLOOM
     """The program, before its arguments."""
     told_cell = (0, 0)
     """Cell size in pixels, reported to the system; zeros if unknown."""

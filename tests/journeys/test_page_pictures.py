@@ -15,7 +15,7 @@ import pytest
 from PIL import Image, ImageChops, ImageStat
 
 from tests.doubles import FINISH, write_script
-from tests.journeys.graphic_terminal import CELL, ITERM2, KITTY, SIXEL, GraphicTerminal
+from tests.journeys.graphic_terminal import CELL, ITERM2, KITTY, SIXEL, GraphicTerminal, TerminalWithTmux
 from tests.program import Handloom
 from tui.terminal_io.graphics.picture_cells import KEPT_SIDE
 
@@ -76,13 +76,22 @@ def site() -> Iterator[Site]:
 
 @contextmanager
 def browsing(
-    handloom: Handloom, site: Site, kind: str, answers: dict[bytes, str] | None = None, **environ: str
+    handloom: Handloom,
+    site: Site,
+    kind: str,
+    answers: dict[bytes, str] | None = None,
+    tmux: str | None = None,
+    **environ: str,
 ) -> Iterator[GraphicTerminal]:
-    """The workspace, in whose browser pane the page is open."""
+    """The workspace, in whose browser pane the page is open; with lines of its configuration, inside tmux."""
     opened = {"name": "browser", "arguments": {"code": f"goto('{site.url}')", "security_risk": "LOW"}}
     model = write_script(handloom.workspace.parent, [{"tool_calls": [opened]}, FINISH])
     environ = {"HANDLOOM__AGENT__CONFIRM": "never", **environ}
-    terminal = GraphicTerminal(handloom, "--model", model, kind=kind, **environ)
+    terminal = (
+        GraphicTerminal(handloom, "--model", model, kind=kind, **environ)
+        if tmux is None
+        else TerminalWithTmux(handloom, "--model", model, options=tmux, kind=kind, **environ)
+    )
     terminal.answers = answers or {}
     try:
         terminal.wait_for("waiting for you")
@@ -195,6 +204,36 @@ def test_moved_or_covered_picture_leaves_no_rest(handloom: Handloom, site: Site,
         terminal.write("\x1b[15~")
         until(terminal, lambda: shows(terminal, OTHER), "the pane is back")
         assert ends_whole(terminal)
+
+
+@pytest.mark.tmux
+def test_tmux_passes_the_picture_on_to_kitty(handloom: Handloom, site: Site) -> None:
+    with browsing(handloom, site, KITTY, tmux="set -g allow-passthrough on") as terminal:
+        until(terminal, lambda: shows(terminal, QUARTERS), "the page is not seen")
+        site.may_change.set()
+        until(terminal, lambda: shows(terminal, OTHER), "the page is not seen as it is after its change")
+        terminal.write("\x1bOP")  # F1
+        until(terminal, lambda: covered(terminal), "a dialog does not cover the picture")
+        terminal.write("\x1b")
+        until(terminal, lambda: shows(terminal, OTHER), "after the dialog")
+        terminal.write("\x11")
+        assert terminal.end() == 0
+
+
+@pytest.mark.tmux
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [(KITTY, "set -g allow-passthrough off"), (ITERM2, "set -g allow-passthrough on")],
+    ids=["nothing is passed on", "not kitty"],
+)
+def test_tmux_without_a_way_for_pictures_shows_the_page_in_cells(
+    handloom: Handloom, site: Site, kind: str, options: str
+) -> None:
+    with browsing(handloom, site, kind, tmux=options) as terminal:
+        site.may_change.set()
+        until(terminal, lambda: cells_of(terminal, "000000") > 100, "the page is not drawn in cells")
+        assert not terminal.sent
+        assert not terminal.drawn
 
 
 NONSENSE = {

@@ -87,7 +87,7 @@ def test_terminal_of_20x5_is_usable(terminal: Terminal) -> None:
     terminal.handloom("demo")
     terminal.wait_for("NO SANDBOX")
     terminal.press("Enter")
-    terminal.wait_for("✓", "NO SANDBOX")
+    terminal.wait_for("provider.", "✓       NO SANDBOX")
     terminal.press("C-q")
     terminal.wait_for("NO SANDBOX", gone=True)
 

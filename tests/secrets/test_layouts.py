@@ -20,7 +20,7 @@ import pytest
 
 from core.events import to_json
 from core.secrets import PLACEHOLDER, Redactor
-from core.secrets.redactor import StreamRedactor
+from core.secrets.redactor import SHOWN, StreamRedactor
 
 VALUE = "tk-5fQz81LmPw0xVbN3cRj7Ha2Ye"
 OTHER = "AB_CDEFGHIJKLMNOPQRSTUVWXYZq"
@@ -84,6 +84,15 @@ def test_wrapped_lines_are_redacted_at_every_offset(command: list[str], offset: 
         assert covered(redacted, shown_so, others_so, 2), redacted.decode()
 
 
+@pytest.mark.parametrize("offset", range(60, 80))
+def test_line_that_sed_continues_is_redacted_at_every_offset(offset: int) -> None:
+    shown, others = (printed(["sed", "-n", "l"], "x" * offset + value + "z" * 50) for value in (VALUE, OTHER))
+    assert covered(Redactor([VALUE]).redact_bytes(b"$ l\n" + shown), b"$ l\n" + shown, b"$ l\n" + others, 0)
+    for cut in range(len(shown)):
+        stream = StreamRedactor(Redactor([VALUE]))
+        assert covered(stream.feed(shown[:cut]) + stream.feed(shown[cut:]) + stream.flush(), shown, others, SHOWN), cut
+
+
 def test_coloured_letters_are_redacted_and_colours_stay() -> None:
     shown = "".join(f"\x1b[1;3{number % 8}m{letter}\x1b[0m" for number, letter in enumerate(VALUE))
     redacted = Redactor([VALUE]).redact_bytes(f"a {shown} b".encode()).decode()
@@ -140,6 +149,8 @@ QUOTED: dict[str, Callable[[str], str]] = {
     "json in json": lambda value: json.dumps(json.dumps({"a": value})),
     "json in json in json": lambda value: json.dumps(json.dumps(json.dumps([value]))),
     "json with slashes": lambda value: json.dumps(value).replace("/", "\\/"),
+    "sed -n l": lambda value: bash('printf %s "$1" | LC_ALL=C sed -n "l 0"', value),
+    "cat -v": lambda value: bash('printf %s "$1" | cat -v', value),
     "sql": lambda value: value.replace("'", "''"),
     "base32": lambda value: base64.b32encode(b"user:" + value.encode()).decode(),
 }

@@ -654,6 +654,7 @@ class KeysDouble:
             raise ModelError(ModelErrorKind.AUTHENTICATION, self.refusal)
         self.added.append((wanted.variable, key))
         self.wanted.pop(wanted.model, None)
+        self.offered = [(one, has or one.variable == wanted.variable) for one, has in self.offered]
         return "a file"
 
     async def add_endpoint(self, url: str, model: str, key: str) -> str:

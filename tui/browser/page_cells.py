@@ -1,4 +1,4 @@
-"""A page as cells: its picture in quarters of cells, with its texts over it at their places. Pure.
+"""A page as cells: its picture in parts of cells, with its texts over it at their places. Pure.
 
 A text takes the cells that it lies over and, if it needs more, those to the right that no other text needs. One that is
 cut, or has no room at all, is marked with an ellipsis, and counted. Its background is the most frequent colour of its

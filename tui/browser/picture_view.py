@@ -22,7 +22,7 @@ from textual.widget import Widget
 
 from tui.browser.model import BrowserModel
 from tui.browser.page_elements import PageLayout
-from tui.terminal_io.glyphs import GLYPHS
+from tui.terminal_io.glyphs import GLYPHS, IN_CELLS
 from tui.terminal_io.graphics.picture_cells import KEPT_SIDE, SHARP_SIDE, PictureError, Pictures, Pixels, decoded
 from tui.terminal_io.textual_patches import REPLY_LISTENER
 
@@ -64,24 +64,39 @@ class GraphicsSession:
             app.app_suspend_signal.subscribe(app, lambda _: app.workspace.browser.clear_picture(), immediate=True)
             app.app_resume_signal.subscribe(app, lambda _: app.workspace.browser.redraw())
             terminal.query()
+            self._ask_tmux()
         return self._terminal
+
+    def _ask_tmux(self) -> None:
+        """Ask tmux, if it is there, which terminal shows us: it may be another one than before."""
+        if self._terminal is not None and self._terminal.is_in_tmux:
+            self._app.run_worker(self._note_outer_terminal(self._terminal), group="tmux", exclusive=True)
+
+    async def _note_outer_terminal(self, terminal: GraphicsTerminal) -> None:
+        from tui.terminal_io.graphics.graphics_terminal import outer_terminal
+
+        terminal.name_outer_terminal(await asyncio.to_thread(outer_terminal, os.environ))
 
     def measure(self) -> None:
         """Measure the cells again: the font may have another size."""
         if self._terminal is not None:
             self._terminal.measure()
+            self._ask_tmux()
 
     @property
     def _may_query(self) -> bool:
-        wanted = self._app.options.screen.pictures not in ("blocks", "off")
+        wanted = self._app.options.screen.pictures not in IN_CELLS
         return wanted and GLYPHS.pictures_are_drawn and self._app._driver is not None and not self._app.is_headless
 
     def _method_changed(self) -> None:
         from tui.terminal_io.graphics.kitty import PICTURE_IDS
 
         method = self._terminal.method if self._terminal is not None else "blocks"
+        if self._terminal is not None and self._terminal.draws_sextants:
+            GLYPHS.shapes = "sextants"
         if method == "kitty" and PICTURE_IDS.style is None:
-            of_256 = self._app.console.color_system != "truecolor"
+            in_tmux = self._terminal is not None and self._terminal.is_in_tmux  # which may reduce 24 bits
+            of_256 = in_tmux or self._app.console.color_system != "truecolor"
             chosen = int.from_bytes(os.urandom(3))
             PICTURE_IDS.choose(16 + chosen % 240 if of_256 else max(1, chosen), of_256=of_256)
         side = KEPT_SIDE if method == "blocks" else SHARP_SIDE

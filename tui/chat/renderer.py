@@ -24,7 +24,7 @@ from tui.chat.overlays import GUTTER
 from tui.chat.text_pieces import Piece, PieceKind
 from tui.i18n import _
 from tui.terminal_io.glyphs import GLYPHS
-from tui.terminal_io.graphics.picture_cells import Pixels, describe_size, quadrants, size_in_cells
+from tui.terminal_io.graphics.picture_cells import Pixels, describe_size, drawn, size_in_cells
 from tui.terminal_io.sanitizer import sanitize_line
 
 if TYPE_CHECKING:
@@ -322,7 +322,7 @@ class Renderer:
                 yield [self._indent, mark, Segment(row, self._styles[role])]
 
     def _picture(self, piece: Piece) -> Iterable[Line]:
-        """Draw a picture in quarters of cells, or room for it and why it is missing."""
+        """Draw a picture in cells, or room for it and why it is missing."""
         ref = _ref(piece)
         if ref is not None and not GLYPHS.pictures_are_drawn:
             yield [Segment("  " + describe_size(ref.width, ref.height), self._styles["muted"])]
@@ -330,7 +330,7 @@ class Renderer:
         columns, rows = self._cells(piece)
         pixels = self._pixels(piece)
         if isinstance(pixels, Pixels):
-            for line in quadrants(pixels, columns, rows):
+            for line in drawn(pixels, columns, rows):
                 yield [Segment("  "), *line]
             return
         text = _("Cannot show the image: {why}.").format(why=pixels) if pixels else "…"

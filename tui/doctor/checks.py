@@ -44,7 +44,7 @@ from tui.i18n import _
 from tui.terminal_io import clipboard as clipboard_ways
 from tui.terminal_io.escapes import QUERY_ABILITIES
 from tui.terminal_io.glyphs import speaks_utf8
-from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
+from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size, outer_terminal
 from tui.terminal_io.sanitizer import sanitize_line
 
 PROGRAM_ANSWERS_IN_S = 1.5
@@ -197,6 +197,8 @@ def terminal(machine: Machine) -> Finding:
         answer = _ask("".join(questions).removesuffix(_DEVICE) + QUERY_ABILITIES)
         for reply in _ANSWERS.findall(answer.decode("latin-1")):
             pictures.handle_reply(reply)
+        if pictures.is_in_tmux:
+            pictures.name_outer_terminal(outer_terminal(environ))
         facts += [_("synchronized output")] * bool(_SYNCHRONIZED.search(answer))
         facts += [_("kitty keyboard")] * bool(_KITTY.search(answer))
         facts += {"kitty": [_("kitty graphics")], "iterm2": [_("inline images")], "sixel": [_("sixel graphics")]}.get(

@@ -7,7 +7,7 @@ knows no file and no model: it is given rows and two ways to change them.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -24,7 +24,7 @@ from tui.dialogs.dialog import Field
 from tui.dialogs.search_list import Clickable, Row, elided, line
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
-from tui.shortcuts.commands import after_help
+from tui.shortcuts.commands import edit_keys
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
@@ -51,8 +51,8 @@ class Operations(NamedTuple):
     """The problem of a value as text for the user; empty if it is valid."""
 
 
-class SettingsScreen(ModalScreen[str]):
-    """Shows and changes every setting. The result is `keys` if the user wants to change keys."""
+class SettingsScreen(ModalScreen["Setting"]):
+    """Shows and changes every setting. The result is a row that is changed elsewhere, if the user chose one."""
 
     DEFAULT_CSS = """
     SettingsScreen {
@@ -103,9 +103,11 @@ class SettingsScreen(ModalScreen[str]):
         sections: Mapping[str, str],
         ways: Operations,
         at: str = "",
+        elsewhere: Container[str] = (),
     ) -> None:
-        """`sections` are their descriptions; `at` is the field to start with."""
+        """`sections` are their descriptions; `at` is the field to start with; those of `elsewhere` are the result."""
         super().__init__()
+        self._elsewhere = elsewhere
         self._settings, self._sections = list(settings), sections
         self._ways = ways
         self._at = at
@@ -246,8 +248,8 @@ class SettingsScreen(ModalScreen[str]):
     def action_edit(self) -> None:
         """Open the control that changes the field."""
         setting = self._setting
-        if setting is not None and setting.section == "keys":
-            self.dismiss("keys")
+        if setting is not None and setting.section in self._elsewhere:
+            self.dismiss(setting)
             return
         if setting is None or self._refuse(setting):
             return
@@ -399,15 +401,16 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
         return
     from core.errors import ConfigurationError
     from core.settings.editable_settings import checked, empty_is_default, sections
+    from tui.models import setting_rows as models
     from tui.shortcuts import own_keys
 
     manager = app.manager
 
     async def change(name: str, value: str | bool) -> Sequence[Setting]:
-        return [*await manager.change_setting(name, value), *own_keys.setting_rows()]
+        return with_others(await manager.change_setting(name, value))
 
     async def reset(name: str) -> Sequence[Setting]:
-        return [*await manager.reset_setting(name), *own_keys.setting_rows()]
+        return with_others(await manager.reset_setting(name))
 
     def check(name: str, value: str) -> str:
         try:
@@ -417,10 +420,24 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
             return str(error)
         return ""
 
-    listed = [*await manager.read_settings(), *own_keys.setting_rows()]
-    about = sections() | {own_keys.SECTION: own_keys.ABOUT}
-    screen = SettingsScreen(listed, about, Operations(change, reset, check), at)
-    app.push_screen(screen, lambda answer: after_help(app, answer))
+    def with_others(settings: Sequence[Setting]) -> list[Setting]:
+        return [*models.setting_rows(manager), *settings, *own_keys.setting_rows()]
+
+    async def open_model_row(name: str) -> None:
+        await models.open_row(app, manager, name)
+        await show_settings(app, name)
+
+    def open_elsewhere(setting: Setting | None) -> None:
+        if setting is not None and setting.section == models.SECTION:
+            app.attempt(open_model_row(setting.name))
+        elif setting is not None:
+            edit_keys(app)
+
+    listed = with_others(await manager.read_settings())
+    about = {models.SECTION: models.ABOUT, **sections(), own_keys.SECTION: own_keys.ABOUT}
+    elsewhere = (models.SECTION, own_keys.SECTION)
+    screen = SettingsScreen(listed, about, Operations(change, reset, check), at, elsewhere)
+    app.push_screen(screen, open_elsewhere)
 
 
 ROWS = (

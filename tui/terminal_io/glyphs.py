@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Literal
 
 from rich.cells import cell_len
 
@@ -44,10 +45,17 @@ _TABLE = {
     **dict.fromkeys(range(0x2580, 0x25A0), "#"),
     **dict.fromkeys(range(0x2400, 0x2440), "?"),  # control pictures: they stay visible
     **dict.fromkeys(range(0x2800, 0x2900), "#"),  # braille: what charts and throbbers are made of
-    **dict.fromkeys((*range(0x1FB00, 0x1FBCB), *range(0xE0A0, 0xE0D8)), "#"),
+    **dict.fromkeys((*range(0x1CD00, 0x1CEB0), *range(0x1FB00, 0x1FBEF), *range(0xE0A0, 0xE0D8)), "#"),
     **{ord(glyph): text for glyph, text in ASCII.items()},
 }
 _BEYOND = re.compile(r"[^\x00-\x7f]")
+
+
+Shapes = Literal["quadrants", "sextants", "octants"]
+_SHAPES: dict[str, Shapes] = {"sextants": "sextants", "octants": "octants"}
+"""By the value of `screen.pictures`."""
+IN_CELLS = frozenset({"octants", "sextants", "blocks", "off"})
+"""The values of `screen.pictures` with which the terminal draws no picture itself."""
 
 
 class Glyphs:
@@ -60,6 +68,8 @@ class Glyphs:
         self.coloured = True
         """Whether there are colours, which pictures need."""
         self.pictures = True
+        self.shapes: Shapes = "quadrants"
+        """The parts of a cell that pictures are drawn with."""
 
     @property
     def pictures_are_drawn(self) -> bool:
@@ -70,9 +80,10 @@ class Glyphs:
 GLYPHS = Glyphs()
 
 
-def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True, pictures: bool = True) -> None:
+def use(setting: str, environ: Mapping[str, str], *, coloured: bool = True, pictures: str = "auto") -> None:
     """Apply the settings; `auto` uses ASCII if the locale is not UTF-8."""
-    GLYPHS.pictures = pictures
+    GLYPHS.pictures = pictures != "off"
+    GLYPHS.shapes = _SHAPES.get(pictures, "quadrants")
     utf8 = speaks_utf8(environ)
     GLYPHS.ascii = setting == "ascii" or (setting == "auto" and not utf8)
     GLYPHS.strict = GLYPHS.ascii and not utf8

@@ -52,7 +52,7 @@ class Themes:
         self._app = app
         screen = app.options.screen
         coloured = not line_style.without_colours(os.environ)
-        glyphs.use(screen.glyphs, os.environ, coloured=coloured, pictures=screen.pictures != "off")
+        glyphs.use(screen.glyphs, os.environ, coloured=coloured, pictures=screen.pictures)
         app.no_color = not coloured
         if screen.motion == "reduced":
             app.animation_level = "none"

@@ -31,6 +31,7 @@ from typing import Any
 import zmq
 from ipykernel.iostream import IOPubThread, OutStream
 from ipykernel.kernelapp import IPKernelApp
+from IPython.core.formatters import PlainTextFormatter
 from jupyter_client.session import Session
 from traitlets.config import Config
 
@@ -47,6 +48,8 @@ TEXT_CHARS = 8 * 1024 * 1024
 DATA_CHARS = 24 * 1024 * 1024
 """Limit for an image in base64; a larger one is left out."""
 LEFT_OUT = "\n[... {} characters are left out ...]\n"
+FIGURE_TEXTS, FIGURE_CHARS = 12, 200
+"""Limits for the series and axes of a figure that are named in its text, and for one of their names."""
 _PR_SET_PDEATHSIG = 1
 _CONTENT = {"display_data": "data", "execute_result": "data", "update_display_data": "data"}
 
@@ -227,6 +230,44 @@ def settings() -> Config:
     return config
 
 
+class Texts(PlainTextFormatter):
+    """Adds the words that are drawn in a matplotlib figure, for readers of the text alone.
+
+    A printer for the type would not last: matplotlib takes printers of figures away when it is set up.
+    """
+
+    def __call__(self, shown: Any) -> Any:
+        text = super().__call__(shown)
+        kind = type(shown)
+        if isinstance(text, str) and (kind.__module__, kind.__name__) == ("matplotlib.figure", "Figure"):
+            with contextlib.suppress(Exception):  # the boundary to a library whose objects a cell can change
+                text = "\n".join([text, *figure_lines(shown)])
+        return text
+
+
+def figure_lines(figure: Any) -> list[str]:
+    """The title of a figure, and a line for each of its axes that has a title, labels or named series."""
+    above = getattr(figure, "_suptitle", None)
+    lines = [f"  {named(above.get_text())}"] if above is not None and above.get_text() else []
+    for axes in figure.axes[:FIGURE_TEXTS]:
+        parts = [named(title) for place in ("left", "center", "right") if (title := axes.get_title(place))]
+        for name in ("x", "y"):
+            if label := getattr(axes, f"get_{name}label")():
+                low, high = getattr(axes, f"get_{name}lim")()
+                parts.append(f"{name}: {named(label)} from {low:.4g} to {high:.4g}")
+        _, labels = axes.get_legend_handles_labels()
+        if labels:
+            parts.append("series: " + ", ".join(map(named, labels[:FIGURE_TEXTS])))
+        if parts:
+            lines.append("  " + "; ".join(parts))
+    return lines
+
+
+def named(text: str) -> str:
+    """One line with quotes around it."""
+    return f'"{" ".join(text.split())[:FIGURE_CHARS]}"'
+
+
 def paths_for_cells(paths: list[str]) -> list[str]:
     """Order `sys.path`: the standard library, then the current folder, which `-P` has excluded, then the rest.
 
@@ -258,6 +299,8 @@ def main(connection_file: str, ready_fd: int) -> None:
     faulthandler.enable(os.dup(2), all_threads=False)
     application = KernelProgram.instance(config=settings())
     application.initialize(["-f", connection_file])
+    shell: Any = application.shell
+    shell.display_formatter.formatters["text/plain"] = Texts(parent=shell.display_formatter)
     sys.path[:] = paths_for_cells(_BEFORE)
     os.write(ready_fd, b"r")
     os.close(ready_fd)

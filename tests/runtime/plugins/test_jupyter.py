@@ -160,6 +160,23 @@ class TestPictures:
         assert url.startswith("data:image/png;base64,")
         assert base64.b64decode(url.partition(",")[2]).startswith(b"\x89PNG")
 
+    async def test_figure_is_printed_with_its_words(self, kernel: Cells) -> None:
+        drawing = """
+import matplotlib.pyplot as plt
+_, (above, below) = plt.subplots(2)
+above.plot([1, 2], label="measured")
+above.set(title="Voltage\\nover time", xlabel="t in s", ylabel="U in V", xlim=(0, 10), ylim=(-1.5, 1))
+_ = plt.suptitle("All")
+"""
+        assert (await kernel.run(drawing)).content.splitlines()[-2:] == [
+            '  "All"',
+            '  "Voltage over time"; x: "t in s" from 0 to 10; y: "U in V" from -1.5 to 1; series: "measured"',
+        ]
+
+    async def test_figure_that_a_cell_broke_is_printed_without_words(self, kernel: Cells) -> None:
+        broken = "import matplotlib.pyplot as plt\n_ = plt.title('a').__class__.get_text = None"
+        assert "<Figure size 640x480 with 1 Axes>" in (await kernel.run(broken)).content
+
     async def test_other_representations_are_shown_as_text(self, kernel: Cells) -> None:
         observation = await kernel.run(
             "from IPython.display import display, HTML, SVG, Javascript\n"

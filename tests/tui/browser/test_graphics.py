@@ -26,6 +26,7 @@ from textual.strip import Strip
 from tests.journeys.graphic_terminal import MARKS, decoded_sixels
 from tui.browser.page_cells import View
 from tui.terminal_io import strip_filter
+from tui.terminal_io.escapes import graphics
 from tui.terminal_io.graphics import terminal_picture
 from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal, cell_size
 from tui.terminal_io.graphics.kitty import (
@@ -136,6 +137,25 @@ def test_multiplexer_is_not_queried(inside: str) -> None:
     GraphicsTerminal("auto", {inside: "1", "TERM": "xterm-kitty"}, written.append).query()
     GraphicsTerminal("blocks", {}, written.append).query()
     assert written == []
+
+
+def test_inside_tmux_kitty_gets_its_commands_one_by_one() -> None:
+    written: list[str] = []
+    terminal = GraphicsTerminal("auto", {"TMUX": "1"}, written.append)
+    changes: list[str] = []
+    terminal.on_change = lambda: changes.append(terminal.method)
+    for name in ("", "iTerm2 3.5.2", "kitty(0.42.0)", "kitty(0.42.0)", "xterm(390)"):
+        terminal.name_outer_terminal(name)
+    assert changes == ["kitty", "blocks"]
+    terminal.name_outer_terminal("ghostty 1.2.0")
+    asyncio.run(asyncio.wait_for(terminal.send(graphics("a=T,m=1", "AA") + graphics("m=0", "BB"), 7), 0.5))
+    terminal.delete(7)
+    asyncio.run(asyncio.wait_for(terminal.wait_until_read(), 0.5))
+    command = "\x1bPtmux;\x1b\x1b_G{}\x1b\x1b\\\x1b\\"
+    assert written == [command.format("a=T,m=1;AA") + command.format("m=0;BB"), command.format("a=d,d=I,i=7,q=2")]
+    written.clear()
+    asyncio.run(terminal.send(graphics("m=1", "A" * 4096) * 9, 8))
+    assert [one.count("Ptmux;") for one in written] == [4, 4, 1]
 
 
 def test_placeholders_encode_row_column_and_id() -> None:

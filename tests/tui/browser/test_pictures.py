@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 import struct
+import unicodedata
 import zlib
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -14,13 +17,16 @@ from PIL import Image
 
 from core.store.blobs import Blob, BlobRef, parse_data_url
 from tests.store.test_blobs import png, url
+from tui.terminal_io.glyphs import GLYPHS, Shapes
 from tui.terminal_io.graphics.picture_cells import (
     KEPT,
     PictureError,
     Pictures,
     Pixels,
+    cells,
     decoded,
-    quadrants,
+    drawn,
+    shapes,
     size_in_cells,
 )
 
@@ -35,7 +41,7 @@ def blob(colour: str) -> Blob:
 
 
 def test_cell_shows_four_pixels_in_two_colours() -> None:
-    (line,) = quadrants(FLAG, 1, 1)
+    (line,) = drawn(FLAG, 1, 1)
     (segment,) = line
     assert segment.text == "▀"
     assert segment.style is not None
@@ -43,7 +49,33 @@ def test_cell_shows_four_pixels_in_two_colours() -> None:
     assert segment.style.bgcolor is not None
     assert (segment.style.color.name, segment.style.bgcolor.name) == ("#ff0000", "#0000ff")
     corner = Pixels(2, 2, bytes([0, 0, 0] * 3 + [255, 255, 255]))
-    assert quadrants(corner, 1, 1)[0][0].text == "▗"
+    assert drawn(corner, 1, 1)[0][0].text == "▗"
+
+
+@pytest.mark.parametrize("name", get_args(Shapes))
+def test_shapes_have_a_glyph_of_their_own_for_each_choice_of_pixels(name: Shapes) -> None:
+    down, glyphs = shapes(name)
+    assert len(glyphs) == len(set(glyphs)) == 4**down
+    assert (glyphs[0], glyphs[-1]) == (" ", "█")
+    assert glyphs[-2] in ("▟", "\N{BLOCK SEXTANT-23456}", "\U0001cde5")  # the last octant of Unicode 16
+    left = sum(1 << part for part in range(0, 2 * down, 2))
+    assert (glyphs[left], glyphs[left << 1]) == ("▌", "▐")
+
+
+def test_sextants_are_named_after_their_pixels() -> None:
+    _, glyphs = shapes("sextants")
+    for bits, glyph in enumerate(glyphs):
+        parts = "".join(str(part + 1) for part in range(6) if bits >> part & 1)
+        assert glyph in " ▌▐█" or unicodedata.name(glyph) == f"BLOCK SEXTANT-{parts}"
+
+
+@pytest.mark.parametrize(("name", "rows"), [("sextants", 3), ("octants", 4)])
+def test_cell_shows_each_of_its_rows(name: Shapes, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(GLYPHS, "shapes", name)
+    for row in range(rows):
+        lines = [[255] * 6 if at == row else [0] * 6 for at in range(rows)]
+        glyph = cells(Pixels(2, rows, bytes(itertools.chain(*lines))), 1, 1)[0][0][0]
+        assert glyph == shapes(name)[1][0b11 << 2 * row]
 
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 120), st.integers(1, 60), st.booleans())
@@ -53,9 +85,9 @@ def test_picture_fits_its_place_and_fills_its_cells(
     wide, high = size_in_cells(width, height, columns, rows, enlarge=enlarge)
     assert 1 <= wide <= columns
     assert 1 <= high <= rows
-    drawn = quadrants(Pixels(width, height, bytes(width * height * 3)), wide, high)
-    assert len(drawn) == high
-    assert all(sum(segment.cell_length for segment in line) == wide for line in drawn)
+    lines = drawn(Pixels(width, height, bytes(width * height * 3)), wide, high)
+    assert len(lines) == high
+    assert all(sum(segment.cell_length for segment in line) == wide for line in lines)
 
 
 def test_picture_keeps_aspect_ratio() -> None:

@@ -10,20 +10,28 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
+from core.conversations.provider_keys import KeyWanted
+from core.secrets.backends import FileBackend
+from core.secrets.vault import Vault
 from core.settings.config import Settings, load
 from core.settings.editable_settings import Kind, fields, kind_of
 from tests.settings.test_editable_settings import sample
-from tests.tui.doubles import ManagerDouble
+from tests.tui.doubles import KeysDouble, ManagerDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.dialogs.search_list import Clickable
+from tui.models.key_screen import KeyScreen
 from tui.settings.commands import SettingsScreen
 
 NAMES = [name for name, _ in fields(Settings)]
 
 
 @asynccontextmanager
-async def settings_of(home: Path, size: tuple[int, int] = (120, 40), **environ: str) -> AsyncIterator[Running]:
-    async with running(size, ManagerDouble(home=home, environ=environ)) as it:
+async def settings_of(
+    home: Path, size: tuple[int, int] = (120, 40), keys: KeysDouble | None = None, **environ: str
+) -> AsyncIterator[Running]:
+    vault = Vault(home, FileBackend(home))
+    manager = ManagerDouble(home=home, environ=environ, keys=keys or KeysDouble(), vault=vault)
+    async with running(size, manager) as it:
         await it.press("ctrl+x", "comma")
         assert isinstance(it.app.screen, SettingsScreen)
         await it.settle()
@@ -110,7 +118,7 @@ async def test_slash_filters_and_escape_leaves_step_by_step(tmp_path: Path) -> N
         await it.press("escape")
         assert list_of(it).has_focus
         await it.press("escape")
-        assert len([option for option in list_of(it).options if option.id]) == len(NAMES) + 1, "and the row of keys"
+        assert len([option for option in list_of(it).options if option.id]) == len(NAMES) + 2, "the keys, the model"
         await it.press("escape")
         assert it.shows_the_workspace
 
@@ -128,11 +136,28 @@ async def test_change_saved_after_the_screen_closed_is_not_drawn(tmp_path: Path)
     assert load(tmp_path, {}).agent.max_iterations == 77
 
 
+async def test_models_lead_to_the_key_of_a_provider_and_back(tmp_path: Path) -> None:
+    keys = KeysDouble(offered=[(KeyWanted("anthropic/one", "ANTHROPIC_API_KEY", "Anthropic"), False)])
+    async with settings_of(tmp_path, keys=keys) as it:
+        assert list_of(it).highlighted_option.id == "models.choose"  # type: ignore[union-attr]
+        await go_to(it, "models.ANTHROPIC_API_KEY")
+        assert "no key yet" in it.screen_text()
+        await it.press("left", "delete")
+        assert "Press Enter to change this." in it.screen_text()
+        await it.press("enter")
+        assert isinstance(it.app.screen, KeyScreen)
+        await it.press(*"sk-1", "enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, SettingsScreen))
+        await it.settle()
+        assert list_of(it).highlighted_option.id == "models.ANTHROPIC_API_KEY"  # type: ignore[union-attr]
+        assert "has a key" in it.screen_text()
+
+
 async def test_group_leads_to_its_fields(tmp_path: Path) -> None:
     async with settings_of(tmp_path) as it:
         groups = it.app.screen.query_one("#settings-groups", Clickable)
         groups.focus()
-        await it.press("down", "down", "enter")
+        await it.press("down", "down", "down", "enter")
         assert list_of(it).has_focus
         assert list_of(it).highlighted_option.id == "agent.name"  # type: ignore[union-attr]
 

@@ -1,4 +1,4 @@
-"""Pictures as cells: read and decoded in threads, cached small, drawn in quarters of cells.
+"""Pictures as cells: read and decoded in threads, cached small, drawn in quarters, sixths or eighths of cells.
 
 A picture is known by its reference (`core.store.blobs`), which says how large it is, so its place on the screen is
 right before its bytes are loaded. `Pictures.get` notes what is not loaded yet, and `load` fetches it. The bytes come
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import itertools
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
@@ -19,6 +20,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from tui.i18n import _
+from tui.terminal_io.glyphs import GLYPHS, Shapes
 
 if TYPE_CHECKING:
     from core.store.blobs import Blob, BlobRef
@@ -35,6 +37,13 @@ PIXELS_PER_COLUMN = 8
 """For a picture in its natural size: about the width of a font's cell."""
 QUADRANTS = " ▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 """By the bits of the quarters in the foreground: upper left, upper right, lower left, lower right."""
+_OLDER_SEXTANTS = {0: " ", 21: "▌", 42: "▐", 63: "█"}
+_OLDER_OCTANTS = {
+    0: " ", 1: "\U0001cea8", 2: "\U0001ceab", 3: "\U0001fb82", 5: "▘", 10: "▝", 15: "▀", 20: "\U0001fbe6",
+    40: "\U0001fbe7", 63: "\U0001fb85", 64: "\U0001cea3", 80: "▖", 85: "▌", 90: "▞", 95: "▛", 128: "\U0001cea0",
+    160: "▗", 165: "▚", 170: "▐", 175: "▜", 192: "▂", 240: "▄", 245: "▙", 250: "▟", 252: "▆", 255: "█",
+}  # fmt: skip
+"""The shapes that Unicode had before it added the others in the order of their bits."""
 SAME_LIGHT = 12
 """Pixels whose brightness (of 255) differs by less have one colour."""
 ROUNDED = bytes(min(255, (value + 4) // 8 * 8) for value in range(256))
@@ -101,42 +110,54 @@ Cell = tuple[str, bytes]
 """A glyph and six bytes: the colours of the foreground and the background."""
 
 
-def quadrants(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
-    """Draw a picture in `columns` x `rows` cells, each with four pixels in two colours. Takes 2 us a cell."""
+def drawn(pixels: Pixels, columns: int, rows: int) -> list[list[Segment]]:
+    """Draw a picture in `columns` x `rows` cells. Takes 2 to 4 us a cell."""
     return [segments(line) for line in cells(pixels, columns, rows)]
 
 
 def cells(pixels: Pixels, columns: int, rows: int) -> list[list[Cell]]:
-    """Return the cells of a picture. Colours are rounded, so that few styles are made."""
+    """Return the cells of a picture, each with the pixels of `GLYPHS.shapes` in two colours.
+
+    Colours are rounded, so that few styles are made.
+    """
     from PIL import Image
 
+    down, glyphs = shapes(GLYPHS.shapes)
     image = Image.frombytes("RGB", (pixels.width, pixels.height), pixels.rgb)
-    image = image.resize((columns * 2, rows * 2), Image.Resampling.BOX, reducing_gap=2.0)
+    image = image.resize((columns * 2, rows * down), Image.Resampling.BOX, reducing_gap=2.0)
     wide, lights = columns * 2, image.convert("L").tobytes()
     flat = image.point(_ROUNDED).tobytes()
     means = image.resize((columns, rows), Image.Resampling.BOX).point(_ROUNDED).tobytes()
     lines: list[list[Cell]] = []
     for row in range(rows):
-        above, below = 2 * row * wide, (2 * row + 1) * wide
-        quarters = zip(
-            lights[above:below:2], lights[above + 1 : below : 2],
-            lights[below : below + wide : 2], lights[below + 1 : below + wide : 2],
-            strict=True,
-        )  # fmt: skip
+        places = [(row * down + part) * wide + side for part in range(down) for side in (0, 1)]
+        parts = zip(*(lights[place : place + wide - place % 2 : 2] for place in places), strict=True)
         line: list[Cell] = []
-        for column, shades in enumerate(quarters):
+        for column, shades in enumerate(parts):
             low, high = min(shades), max(shades)
             if high - low < SAME_LIGHT:
                 at = 3 * (row * columns + column)
                 line.append((" ", means[at : at + 3] * 2))
                 continue
-            places, middle = (above, above + 1, below, below + 1), (low + high) // 2
+            middle = (low + high) // 2
             bright, dark = (3 * (places[shades.index(shade)] + 2 * column) for shade in (high, low))
-            a, b, c, d = shades
-            shape = (a > middle) | (b > middle) << 1 | (c > middle) << 2 | (d > middle) << 3
-            line.append((QUADRANTS[shape], flat[bright : bright + 3] + flat[dark : dark + 3]))
+            shape = sum(bit for shade, bit in zip(shades, _BITS, strict=False) if shade > middle)
+            line.append((glyphs[shape], flat[bright : bright + 3] + flat[dark : dark + 3]))
         lines.append(line)
     return lines
+
+
+_BITS = tuple(1 << part for part in range(8))
+
+
+@lru_cache
+def shapes(name: Shapes) -> tuple[int, str]:
+    """Return how many pixels are above each other in a cell, and the glyphs by the bits of those in the foreground."""
+    if name == "quadrants":
+        return 2, QUADRANTS
+    down, first, older = (3, 0x1FB00, _OLDER_SEXTANTS) if name == "sextants" else (4, 0x1CD00, _OLDER_OCTANTS)
+    newer = itertools.count(first)
+    return down, "".join(older.get(bits) or chr(next(newer)) for bits in range(1 << 2 * down))
 
 
 def segments(line: Sequence[Cell]) -> list[Segment]:

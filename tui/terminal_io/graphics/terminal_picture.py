@@ -13,6 +13,7 @@ import base64
 import io
 import re
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any, NamedTuple
@@ -24,6 +25,8 @@ from tui.terminal_io.graphics.graphics_terminal import GraphicsTerminal
 from tui.terminal_io.graphics.kitty import LEVEL, PICTURE_IDS, placeholders, transmission
 from tui.terminal_io.graphics.picture_cells import ROUNDED, Pixels
 
+REPEAT_S = 0.5
+"""How long a picture has to stay before it is sent once more inside tmux."""
 BYTES_PER_S = 4_000_000
 """What is sent at most: some 30 pictures of a page, and what a slow terminal still draws."""
 MAX_HIGH_BYTE = 250
@@ -160,13 +163,17 @@ class TerminalPicture:
         self._wanted: PictureRequest | None = None
         self._shown: PictureRequest | None = None
         self._is_working = False
+        self._renewed = asyncio.Event()
+        """Set when another picture is wanted."""
 
     def request(self, request: PictureRequest) -> bool:
         """Have this picture made, unless it is shown. Returns whether one of its size may be shown by now."""
         self._wanted = request
-        if not request.is_same(self._shown) and not self._is_working:
-            self._is_working = True
-            self._spawn(self._work())
+        if not request.is_same(self._shown):
+            self._renewed.set()
+            if not self._is_working:
+                self._is_working = True
+                self._spawn(self._work())
         return self._shown is not None and self._shown.size == request.size
 
     def clear(self) -> None:
@@ -175,11 +182,13 @@ class TerminalPicture:
     async def _work(self) -> None:
         try:
             while (wanted := self._wanted) is not None and not wanted.is_same(self._shown):
+                self._renewed.clear()
                 tiles = await asyncio.to_thread(self._make, wanted)
                 if self._wanted is None or self._wanted.size != wanted.size:
                     continue
                 await self._show(wanted, tiles)
                 await asyncio.sleep(sum(len(tile.drawing) for tile in tiles) / BYTES_PER_S)
+                await self._repeat(tiles)
         finally:
             self._is_working = False
 
@@ -190,6 +199,9 @@ class TerminalPicture:
     async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
         """Show a picture. Returns when the next one may be shown."""
         raise NotImplementedError
+
+    async def _repeat(self, tiles: list[Tile]) -> None:
+        """Write the shown picture again if it may have been lost on the way. Returns if another one is wanted."""
 
 
 class KittyPicture(TerminalPicture):
@@ -223,11 +235,26 @@ class KittyPicture(TerminalPicture):
     async def _show(self, request: PictureRequest, tiles: list[Tile]) -> None:
         while len(self._alive) > 1:
             self._terminal.delete(PICTURE_IDS.full_id(self._alive.pop(0)))
+        picture_id = PICTURE_IDS.full_id(self._high_byte)
         self._alive.append(self._high_byte)
-        read = self._terminal.send(tiles[0].drawing, PICTURE_IDS.full_id(self._high_byte))
+        await self._terminal.send(tiles[0].drawing, picture_id)
+        if self._high_byte not in self._alive:  # cleared meanwhile
+            self._terminal.delete(picture_id)
+            return
         self._shown = request
         self._ready()
-        await read
+        await self._terminal.wait_until_read()
+
+    async def _repeat(self, tiles: list[Tile]) -> None:
+        """Inside tmux, send a picture that stays once more: tmux drops what passes through while it redraws a pane."""
+        if not self._terminal.is_in_tmux:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(REPEAT_S):
+                await self._renewed.wait()
+                return
+        if self._shown is not None:
+            await self._terminal.send(tiles[0].drawing, PICTURE_IDS.full_id(self._alive[-1]))
 
 
 class PixelPicture(TerminalPicture):
