@@ -44,6 +44,7 @@ EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
         ("jump", "browser"): "labels are drawn on the links of a page",
         ("memory", "trust"): "instructions of a folder need trust",
         ("palette", "settings"): "settings are found in the palette",
+        ("settings", "models"): "the keys of providers are entered in the settings, too",
         ("prompt", "approval"): "keys on an empty prompt answer the question",
         ("prompt", "chat"): "the prompt scrolls the chat",
         ("prompt", "trust"): "the first message may need trust in the folder",
