@@ -89,7 +89,7 @@ async def run_task(
             await session.interrupt()
             await session.settled()
         if unheard.error is not None:
-            raise _told(unheard.error, session.info.id)
+            raise _output_error(unheard.error, session.info.id)
         if "interrupted" in how:
             return ExitStatus.INTERRUPTED
         if keep is not None and (condensed := await last_condensation(session.stream, since)) is not None:
@@ -112,7 +112,7 @@ def _condensed(action: CondensationAction, on_notice: Callable[[str], None]) -> 
     return ExitStatus.FINISHED
 
 
-def _told(error: OSError, conversation_id: str) -> Exception:
+def _output_error(error: OSError, conversation_id: str) -> Exception:
     """The error for the caller when the output has ended."""
     if isinstance(error, BrokenPipeError):
         return error

@@ -174,7 +174,7 @@ def _whole(envelope: Envelope) -> Envelope:
     update = {name: value for name, value in _arguments(action).items() if name in fields}
     try:
         whole = FileEditAction.model_validate({**action.model_dump(exclude=set(update)), **update})
-    except ValueError:  # whatever stood there, it is no edit; the sandbox says so
+    except ValueError:  # not an edit; the sandbox reports it
         return envelope
     return Envelope(
         conversation_id=envelope.conversation_id,

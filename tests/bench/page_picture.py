@@ -1,6 +1,7 @@
-"""A picture of a page in 80x30 cells beside decoding it alone: as cells with its words, for kitty, in sixels.
+"""Time to make the picture of a page for 80x30 cells: as cells with its words, for kitty, and in sixels.
 
-What the terminal draws itself is made in a thread, so its time is what a changed page waits, and no key.
+The limit is decoding it. Pictures for kitty and sixel are made in a thread, so their time delays a changed page, and no
+key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ CELL = (10, 20)
 ROUNDS = sized(60, 2)
 TARGET_MS = 10.0
 SHARP_RATIO = 4.0
-"""Of what the terminal draws itself: ten times the pixels of cells, packed."""
+"""For a picture that the terminal draws: ten times as many pixels as for cells, compressed."""
 SIXEL_RATIO = 20.0
 
 

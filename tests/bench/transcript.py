@@ -1,7 +1,7 @@
-"""What the transcript costs in a headless app, the draw included: with 100 blocks, and with 100,000.
+"""Time to show and draw changes of the chat in a headless app, with 100 blocks and with 100,000.
 
-Its limit is the same view drawn once more with nothing changed: what is left when every line is there already. A
-streamed answer comes in portions of 25 characters, a frame each, and is measured from 90 kB on.
+The limit is drawing the same view again without a change. A streamed answer arrives in portions of 25 characters, one
+in each frame; the measurement begins when it has 90 kB.
 """
 
 from __future__ import annotations

@@ -15,11 +15,11 @@ from pathlib import Path
 
 _RENAME_EXCHANGE = 2
 PAIRS = (("", "d"), ("d", "f"), ("", "d"), ("", "e"))
-"""What changes places with its link, by folder and name, in one round and as often as it stands here."""
+"""Folder and name of what is exchanged with its link in one round; a pair that is listed twice is exchanged twice."""
 
 
 def prepare(base: Path) -> None:
-    """A root with two folders, what lies outside, and the links that are swapped in."""
+    """Create the root with two folders, the files outside, and the links that take their places."""
     (base / "outside").mkdir(parents=True)
     (base / "outside/SECRET").touch()
     (base / "outside/f").write_text("SECRET\n" * 100)
@@ -31,9 +31,9 @@ def prepare(base: Path) -> None:
 
 
 def swap(base: Path) -> None:
-    """For ever. A pair that is not whole, because its folder is the link just then, is left out.
+    """Exchange the pairs without end. A pair whose folder is a link at that moment is skipped.
 
-    The folder is opened first: by paths, a pair of which one half is outside by then would change what is outside.
+    The folder is opened first, because an exchange by paths could change files outside.
     """
     libc = ctypes.CDLL(None)
     pairs = [(base / "root" / folder, name.encode(), f"{name}-link".encode()) for folder, name in PAIRS]

@@ -32,9 +32,9 @@ SCENARIOS: dict[str, Scenario] = {
     "crash": screens.crash,
     "served": screens.served,
 }
-"""In an order that provides for later steps: a conversation before its export."""
+"""In this order, because later scenarios need what earlier ones made: a conversation, then its export."""
 TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND sql NOT LIKE 'CREATE VIRTUAL%'"
-"""The others are indexes without texts of their own; their pages are in the file itself."""
+"""Tables with text; the others are indexes, which are searched with the bytes of the file."""
 
 
 def nothing(handloom: Handloom) -> None:

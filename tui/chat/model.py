@@ -291,15 +291,15 @@ class ChatModel(PaneModel):
     def _fold_action(self, event: Action, event_id: int) -> None:
         match event:
             case MessageAction():
-                self._say(event.content)
+                self._show_answer(event.content)
             case AgentThinkAction():
                 said, thought = said_and_thought(event)
-                self._say(said)
+                self._show_answer(said)
                 self._add(Block(Kind.THOUGHT, text=clean(thought).strip()))
             case AgentFinishAction():
                 self._finish(event)
             case AgentRejectAction():
-                self._say(event.thought_text)
+                self._show_answer(event.thought_text)
                 self._add(Block(Kind.ERROR, clean(event.message), mark=Mark.REJECTED))
             case CondensationAction():
                 self._fold_condensation(event)
@@ -337,7 +337,7 @@ class ChatModel(PaneModel):
         block = self._add(Block(Kind.TOOL, title, clean(event.summary), Mark.OK, body=PieceKind.TEXT, shown=1))
         self._touch(block)
 
-    def _say(self, content: str) -> Block | None:
+    def _show_answer(self, content: str) -> Block | None:
         """Show what the agent says; an answer that streamed becomes its block."""
         block, text = self._answer, clean(content)
         self._drop_stream()
@@ -349,14 +349,14 @@ class ChatModel(PaneModel):
         return self._add(block)
 
     def _finish(self, event: AgentFinishAction) -> None:
-        message = self._say(event.thought_text)
+        message = self._show_answer(event.thought_text)
         text = clean(event.final_thought)
         if message is not None and message.text.strip() == text.strip():
             text = ""
         self._add(Block(Kind.FINISH, _("Finished"), text, Mark.OK, folded=False))
 
     def _call(self, event: Action, event_id: int) -> None:
-        self._say(event.thought_text)
+        self._show_answer(event.thought_text)
         awaits = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
         mark = Mark.AWAITING if awaits else Mark.RUNNING
         title = call_title(event)
@@ -397,7 +397,7 @@ class ChatModel(PaneModel):
     def _fold_other_observation(self, event: Observation, cause: int | None) -> None:
         match event:
             case ErrorObservation():
-                self._say(event.thought)
+                self._show_answer(event.thought)
                 self._error(event.content)
             case LoopDetectionObservation():
                 title = _("The agent seems stuck in a loop")
@@ -485,7 +485,7 @@ class ChatModel(PaneModel):
 
     def _state_note(self, state: AgentState, reason: str) -> None:
         if state is AgentState.STOPPED and self._answer is not None and self._answer.open is not None:
-            self._say(self._answer.open.text)  # keep what was said until then
+            self._show_answer(self._answer.open.text)  # keep what was said until then
         self._drop_stream()
         mark = Mark.FAILED if state is AgentState.ERROR else Mark.INTERRUPTED
         text = clean(reason).strip()

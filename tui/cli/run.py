@@ -215,20 +215,20 @@ class _TextOutput:
             case MessageAction(content=text) if envelope.source is EventSource.AGENT:
                 self._hold(text)
             case AgentFinishAction(final_thought=text) as finish if text or finish.thought_text:
-                self._say(finish.thought_text)
+                self._print_thought(finish.thought_text)
                 self._hold(text or finish.thought_text)
             case AgentThinkAction() as think:
-                self._say(said_and_thought(think)[0])
+                self._print_thought(said_and_thought(think)[0])
             case Action() as action if action.runnable:
                 self._hold("")
-                self._say(action.thought_text)
+                self._print_thought(action.thought_text)
                 self._progress(f"> {action.message}")
             case CmdOutputObservation(content=text, metadata=metadata) if self._is_verbose:
                 self._progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
             case IPythonRunCellObservation(content=text) if self._is_verbose:
                 self._progress(text)
             case ErrorObservation() | SecretMaskedObservation() as problem:
-                self._say(problem.thought_text)
+                self._print_thought(problem.thought_text)
                 notice(problem.content)
 
     def end(self) -> None:
@@ -237,7 +237,7 @@ class _TextOutput:
             say(sanitize(self._answer))
             self._answer = ""
 
-    def _say(self, text: str) -> None:
+    def _print_thought(self, text: str) -> None:
         """Print what the agent said with a call, after what it said before."""
         if text:
             self._hold("")

@@ -97,12 +97,12 @@ class ScreenReader:
         session, loop = self._session, asyncio.get_running_loop()
         session.delegation.attended = True
         opened = _("Handloom. Model: {model}. Folder: {folder}.")
-        self._say(opened.format(model=session.active_model.name, folder=session.info.workspace))
+        self._print(opened.format(model=session.active_model.name, folder=session.info.workspace))
         if session.runtime.isolation == "none":
-            self._say(_("No sandbox: commands run directly on this machine with your permissions."))
+            self._print(_("No sandbox: commands run directly on this machine with your permissions."))
         for envelope in await session.stream.page(limit=RECENT_EVENTS):
-            self._say(*event_lines(envelope))
-        self._say(HOW_TO)
+            self._print(*event_lines(envelope))
+        self._print(HOW_TO)
         session.stream.subscribe(EventStreamSubscriber.MAIN, self._on_event, "reader")
         unwatch = session.frames.watch(self._on_frame)
         loop.add_signal_handler(signal.SIGINT, self._stop_agent)
@@ -110,7 +110,7 @@ class ScreenReader:
         typed = _keyboard()
         loop.add_reader(typed, self._read, typed)
         if asks := await self._trust.begin():
-            self._say(*asks)
+            self._print(*asks)
             self._prompt(_("Answer: "))
         reporter = asyncio.create_task(self._report())
         try:
@@ -123,9 +123,9 @@ class ScreenReader:
             session.stream.unsubscribe(EventStreamSubscriber.MAIN, "reader")
             if session.state.is_busy:
                 await session.interrupt()
-            self._say(_("Quit. The conversation is saved."))
+            self._print(_("Quit. The conversation is saved."))
 
-    def _say(self, *lines: str) -> None:
+    def _print(self, *lines: str) -> None:
         if lines and self._is_prompting:
             sys.stdout.write("\n")
             self._is_prompting = False
@@ -136,12 +136,12 @@ class ScreenReader:
     async def _on_event(self, envelope: Envelope) -> None:
         typed_here = isinstance(envelope.event, MessageAction) and envelope.source is EventSource.USER
         if not typed_here:
-            self._say(*event_lines(envelope))
+            self._print(*event_lines(envelope))
 
     def _on_frame(self, frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
             label = _("Error") if frame.level == "error" else _("Status")
-            self._say(f"{label}: {in_ascii(in_words(frame.message))}")
+            self._print(f"{label}: {in_ascii(in_words(frame.message))}")
 
     async def _report(self) -> None:
         """Report the state and open questions whenever the agent stops."""
@@ -159,17 +159,17 @@ class ScreenReader:
     async def _report_state(self) -> None:
         session, state = self._session, self._session.state
         if state.halt is not None:
-            self._say(*halt_lines(state.halt, state.reason))
+            self._print(*halt_lines(state.halt, state.reason))
             self._prompt(_("Answer: "))
         elif state.awaiting is not None:
             (envelope,) = await session.stream.read(after=state.awaiting - 1, limit=1)
             self._question, reach = await question_about(session, envelope)
-            self._say(*question_lines(self._question, reach))
+            self._print(*question_lines(self._question, reach))
             self._prompt(_("Answer: "))
         else:
-            self._say(status_line(state))
+            self._print(status_line(state))
             if state.planning and (tasks := await session.planning.tasks()):
-                self._say(*plan_lines(tasks))
+                self._print(*plan_lines(tasks))
             self._prompt(_("You: "))
 
     def _prompt(self, text: str) -> None:
@@ -193,10 +193,10 @@ class ScreenReader:
 
     def _stop_agent(self) -> None:
         if self._session.state.is_busy or self._session.state.awaiting is not None:
-            self._say(_("Stopping the agent."))
+            self._print(_("Stopping the agent."))
             self._stopping = asyncio.create_task(self._session.interrupt())
         else:
-            self._say(_("Nothing is running. Ctrl+D quits."))
+            self._print(_("Nothing is running. Ctrl+D quits."))
 
     async def _answer_lines(self) -> None:
         begun: list[str] = []
@@ -211,14 +211,14 @@ class ScreenReader:
                     async with self._executing:
                         await self._answer(text)
                 except HandloomError as error:
-                    self._say(f"{_('Error')}: {error}")
+                    self._print(f"{_('Error')}: {error}")
 
     async def _answer(self, text: str) -> None:
         session, state = self._session, self._session.state
         if self._trust.is_open:
             await self._answer_trust(text)
         elif text == "/trust":
-            self._say(*await self._trust.ask_again(session.memory.along))
+            self._print(*await self._trust.ask_again(session.memory.along))
             self._prompt(_("Answer: ") if self._trust.is_open else _("You: "))
         elif state.halt is not None:
             await self._answer_halt(text, halt_options(state.halt))
@@ -234,13 +234,13 @@ class ScreenReader:
     async def _answer_question(self, text: str, awaiting: int) -> None:
         question = self._question
         if question is None or question.action_id != awaiting:
-            self._say(_("The question has just appeared. Read it, then answer again."))
+            self._print(_("The question has just appeared. Read it, then answer again."))
         elif problem := await answer(self._session, question, text):
-            self._say(problem)
+            self._print(problem)
             self._prompt(_("Answer: "))
 
     async def _answer_trust(self, text: str) -> None:
-        self._say(*await self._trust.answer(text))
+        self._print(*await self._trust.answer(text))
         if self._trust.is_open:
             self._prompt(_("Answer: "))
             return
@@ -252,4 +252,4 @@ class ScreenReader:
         if text.isdecimal() and 0 < int(text) <= len(options):
             await self._session.recover(options[int(text) - 1])
         else:
-            self._say(_("Answer with one of the numbers above."))
+            self._print(_("Answer with one of the numbers above."))

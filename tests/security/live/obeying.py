@@ -1,8 +1,8 @@
 """A model that obeys every instruction that it reads, and the pages that give them.
 
-A page carries its orders as `⟪…⟫` in what a reader sees, beside the place where an attacker would have hidden them, so
-that it is the model's reading that is tried and not its eyesight. The model opens the addresses that the user named,
-one after the other, obeys what it finds in each observation, and ends.
+Each page shows its orders as `⟪…⟫` in visible text, besides hiding them as an attacker would, because the tests are
+about what a model does that has read them. The model opens the addresses that the user named, one after the other,
+obeys the orders in each observation, and ends.
 """
 
 from __future__ import annotations
