@@ -108,9 +108,9 @@ class _Builder:
         elif isinstance(event, MessageAction) and not event.queued:
             self._add_message(envelope.source, event)
         elif isinstance(event, ConsentAction):
-            self._add_message("user", FROM_ELSEWHERE if event.given else "")
+            self._append("user", FROM_ELSEWHERE if event.given else "")
         elif isinstance(event, PlanAction):
-            self._add_message("user", _decision_text(event))
+            self._append("user", _decision_text(event))
         elif isinstance(event, SystemMessageAction):
             self._items.append({"role": "system", "content": event.content})
         elif isinstance(event, Action):
@@ -147,7 +147,7 @@ class _Builder:
         # The model reads the user's single steps on a page as text; it sees the page that the user gives back.
         is_step = isinstance(event, BrowserOutputObservation) and envelope.source is EventSource.USER
         unseen = is_step and not getattr(event, "set_of_marks", "")
-        self._add_message("user", text, () if unseen else seen_pictures(event))
+        self._append("user", text, () if unseen else seen_pictures(event))
 
     def _text(self, event: Observation) -> str:
         return clipped(observation_text(event), result_tokens(event, self._limit))
@@ -155,7 +155,7 @@ class _Builder:
     def _add_message(self, source: EventSource, event: MessageAction) -> None:
         text = f"{event.content}\n\n{event.context}" if event.context else event.content
         text = clipped(text, part_tokens(self._limit))
-        self._add_message("assistant" if source is EventSource.AGENT else "user", text, event.image_urls or ())
+        self._append("assistant" if source is EventSource.AGENT else "user", text, event.image_urls or ())
 
     def _add_bare_action(self, source: EventSource, event: Action) -> None:
         """Add an action without a tool call: the user's own command, or one of an imported trajectory."""
@@ -163,13 +163,13 @@ class _Builder:
             return
         if source is EventSource.USER:
             if isinstance(event, CmdRunAction):
-                self._add_message("user", f"User executed the command:\n{event.command}")
+                self._append("user", f"User executed the command:\n{event.command}")
             elif isinstance(event, BrowseInteractiveAction):
-                self._add_message("user", event.thought or f"User acted in the browser:\n{event.browser_actions}")
+                self._append("user", event.thought or f"User acted in the browser:\n{event.browser_actions}")
             return
-        self._add_message("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
+        self._append("assistant", event.thought_text if isinstance(event, AgentFinishAction) else event.message)
 
-    def _add_message(self, role: str, text: str, image_urls: Sequence[str] = ()) -> None:
+    def _append(self, role: str, text: str, image_urls: Sequence[str] = ()) -> None:
         """Add a message, or join it to the last one if both are the user's."""
         if not text and not image_urls:
             return
