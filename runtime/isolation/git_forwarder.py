@@ -8,9 +8,8 @@ Redirects are refused, so a token goes to the host that it is for. Every request
 without isolation other users of the machine could reach the port.
 
 The process has no token: for each request it asks the process that started it, by a line on standard output, and gets
-the answer as a line on standard input. The second part (`git_forwarder`) is for that process. The third is the program
-that git in the sandbox calls in place of ssh: `... git_forwarder --ssh PATH KEY -p PORT USER@HOST COMMAND`. An answer
-of ssh is a row of frames: one byte (1 output, 2 error output, 0 exit status), four bytes of length, data.
+the answer as a line on standard input. The second part (`git_forwarder`) is for that process. What ssh prints is sent
+in frames, see `runtime.isolation.git_ssh`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import re
 import secrets
 import shlex
 import ssl
-import struct
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -47,6 +45,7 @@ from runtime.isolation.egress_proxy import (
     Rule,
     refusal,
 )
+from runtime.isolation.git_ssh import ERRORS, EXIT, OUTPUT, frame
 
 GIT_SOCKET = "git"
 """The forwarder's socket, in the folder that the sandbox sees."""
@@ -63,8 +62,6 @@ _BODY = frozenset(
 _SENT = _BODY | {"accept", "accept-encoding", "accept-language", "expect", "git-protocol", "user-agent"}
 """The fields of a request that the host gets, besides those that are made here."""
 _RETURNED = _BODY | {"date", "expires"}
-_OUTPUT, _ERRORS, _EXIT = 1, 2, 0
-_FRAME = struct.Struct(">BI")
 _SSH_OPTIONS = ("BatchMode=yes", "ForwardAgent=no", "ForwardX11=no", "ClearAllForwardings=yes", "PermitLocalCommand=no")
 _SSH_WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]*")
 MISSING = (
@@ -240,7 +237,7 @@ class GitForwarder:
             words, protocol = await self._ssh(json.loads(line))
         except (RefusedError, KeyError, TypeError) as error:
             why = str(error) if isinstance(error, RefusedError) else "this is not a request of git"
-            writer.write(_frame(_ERRORS, f"handloom: {why}\n".encode()) + _frame(_EXIT, b"\x80"))
+            writer.write(frame(ERRORS, f"handloom: {why}\n".encode()) + frame(EXIT, b"\x80"))
             await writer.drain()
             return
         program = await asyncio.create_subprocess_exec(
@@ -256,9 +253,9 @@ class GitForwarder:
         sending = asyncio.create_task(_copy(reader, program.stdin, until_end=True))
         try:
             async with asyncio.TaskGroup() as both:
-                both.create_task(_copy_frames(_OUTPUT, program.stdout, writer))
-                both.create_task(_copy_frames(_ERRORS, program.stderr, writer))
-            writer.write(_frame(_EXIT, bytes([await program.wait() & 0xFF])))
+                both.create_task(_copy_frames(OUTPUT, program.stdout, writer))
+                both.create_task(_copy_frames(ERRORS, program.stderr, writer))
+            writer.write(frame(EXIT, bytes([await program.wait() & 0xFF])))
             await writer.drain()
         except* OSError:
             pass  # git is gone
@@ -315,12 +312,8 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, u
 
 async def _copy_frames(channel: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     while data := await reader.read(CHUNK_BYTES):
-        writer.write(_frame(channel, data))
+        writer.write(frame(channel, data))
         await writer.drain()
-
-
-def _frame(channel: int, data: bytes) -> bytes:
-    return _FRAME.pack(channel, len(data)) + data
 
 
 def _print(text: str) -> None:
@@ -469,63 +462,8 @@ def _places(access: GitAccess, *, is_closed: bool) -> list[str]:
     return found if is_closed else [place for place in found if access.credential(place.partition("/")[0]).password]
 
 
-# -- in place of ssh, in the sandbox ---------------------------------------------------------------------------------
-
-
-def ssh_command(socket: Path) -> str:
-    """Return the command that git in the sandbox calls in place of ssh, without the key at its end."""
-    return shlex.join(start_command("runtime.isolation.git_forwarder", "--ssh", str(socket)))
-
-
-def _asked(key: str, words: Sequence[str]) -> dict[str, Any]:
-    """Return what git asks of ssh. Raises ValueError."""
-    *options, where, command = words
-    port = int(options[options.index("-p") + 1]) if "-p" in options else SSH_PORT
-    user, _, host = where.rpartition("@")
-    service, path = shlex.split(command)
-    asked: dict[str, Any] = {"key": key, "user": user, "host": host, "port": port, "service": service, "path": path}
-    return {**asked, "protocol": os.environ.get("GIT_PROTOCOL", "")}
-
-
-async def _ssh(socket: str, key: str, words: Sequence[str]) -> int:
-    """Be ssh for git; return its exit status."""
-    try:
-        asked = _asked(key, words)
-        reader, writer = await asyncio.open_unix_connection(socket)
-    except (ValueError, OSError) as error:
-        sys.stderr.write(f"handloom: git cannot use ssh here: {error}\n")
-        return 255
-    writer.write(json.dumps(asked).encode() + b"\n")
-    stdin = asyncio.StreamReader()
-    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(stdin), sys.stdin)
-    sending = asyncio.create_task(_send(stdin, writer))
-    outputs = {_OUTPUT: sys.stdout.buffer, _ERRORS: sys.stderr.buffer}
-    try:
-        while True:
-            channel, length = _FRAME.unpack(await reader.readexactly(_FRAME.size))
-            data = await reader.readexactly(length)
-            if channel == _EXIT:
-                return data[0]
-            outputs[channel].write(data)
-            outputs[channel].flush()
-    except (OSError, asyncio.IncompleteReadError):
-        return 255
-    finally:
-        sending.cancel()
-
-
-async def _send(stdin: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await stdin.read(CHUNK_BYTES):
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
-
-
 def main(argv: Sequence[str]) -> int:
-    """Be ssh for git, or serve until standard input ends. Exit status 2: an invalid rule."""
-    if argv[:1] == ["--ssh"]:
-        return asyncio.run(_ssh(argv[1], argv[2], argv[3:]))
+    """Serve until standard input ends. Exit status 2: an invalid rule."""
     parser = argparse.ArgumentParser(prog="python -m runtime.isolation.git_forwarder")
     parser.add_argument("--uds", type=Path, required=True, help="listen on this Unix socket")
     parser.add_argument("--host", action="append", default=[], help="a host that has a token")

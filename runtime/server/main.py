@@ -37,7 +37,7 @@ from aiohttp import web
 
 from core.plugin_requirements import required
 from runtime.isolation import seccomp
-from runtime.isolation.git_forwarder import ssh_command
+from runtime.isolation.git_ssh import ssh_command
 from runtime.plugins.base import PluginContext, PluginStartup
 from runtime.protocol import is_web_host
 from runtime.server import processes
