@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import os
+import re
 import termios
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -42,6 +43,7 @@ CLIPBOARD_BYTES = 74_994
 """Bytes of base64; xterm and others silently drop more."""
 TITLE_CELLS, NOTIFICATION_CELLS = 80, 160
 _ESC, _END = "\x1b", "\x1b\\"
+_GRAPHICS = re.compile(r"\x1b_G[^\x1b]*\x1b\\")
 _OSC_9 = frozenset({"iTerm.app", "WezTerm", "ghostty", "WarpTerminal", "rio"})
 _IFLAG, _LFLAG = 0, 3
 _SANE_INPUT = termios.ICRNL | termios.IXON
@@ -100,6 +102,11 @@ def through_tmux(sequence: str) -> str:
 def graphics(command: str, data: str = "") -> str:
     """Return a command of kitty's graphics protocol with its base64 data."""
     return f"{_ESC}_G{command}{';' if data else ''}{data}{_END}"
+
+
+def graphics_commands(sequences: str) -> list[str]:
+    """Return the single commands of kitty's graphics protocol in a string of them."""
+    return _GRAPHICS.findall(sequences)
 
 
 def sixel(data: str) -> str:

@@ -22,9 +22,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Literal
 
-from tui.terminal_io.escapes import QUERY_IMAGES, through_tmux
+from tui.terminal_io.escapes import QUERY_IMAGES, graphics_commands, through_tmux
 from tui.terminal_io.glyphs import IN_CELLS
-from tui.terminal_io.graphics.kitty import QUERY, QUERY_REPLY, commands, deletion
+from tui.terminal_io.graphics.kitty import QUERY, QUERY_REPLY, deletion
 
 Method = Literal["kitty", "iterm2", "sixel", "blocks"]
 
@@ -160,7 +160,7 @@ class GraphicsTerminal:
         if not self.is_in_tmux:
             self.write(picture + QUERY)
             return
-        for piece in batched(commands(picture), TMUX_COMMANDS):
+        for piece in batched(graphics_commands(picture), TMUX_COMMANDS):
             self._command("".join(piece))
             await asyncio.sleep(TMUX_PAUSE_S)
 
@@ -173,7 +173,7 @@ class GraphicsTerminal:
 
     def _command(self, sequences: str) -> None:
         if self.is_in_tmux:
-            sequences = "".join(map(through_tmux, commands(sequences)))
+            sequences = "".join(map(through_tmux, graphics_commands(sequences)))
         self.write(sequences)
 
 

@@ -11,7 +11,6 @@ tinted before. Without that colour a placeholder belongs to no picture of ours a
 from __future__ import annotations
 
 import base64
-import re
 import zlib
 from functools import lru_cache
 
@@ -29,7 +28,6 @@ QUERY_ID = 31
 QUERY = graphics(f"i={QUERY_ID},s=1,v=1,a=q,t=d,f=24", "AAAA")
 QUERY_REPLY = graphics(f"i={QUERY_ID}", "OK")
 PLACEHOLDER = "\U0010eeee"
-_COMMAND = re.compile(r"\x1b_G[^\x1b]*\x1b\\")
 _RANGES = (
     "305 30d-30e 310 312 33d-33f 346 34a-34c 350-352 357 35b 363-36f 483-487 592-595 597-599 59c-5a1 5a8-5a9 5ab-5ac "
     "5af 5c4 610-617 657-65b 65d-65e 6d6-6dc 6df-6e2 6e4 6e7-6e8 6eb-6ec 730 732-733 735-736 73a 73d 73f-741 743 745 "
@@ -52,11 +50,6 @@ def transmission(pixels: Pixels, picture_id: int, columns: int, rows: int) -> st
         control = f"a=T,U=1,q=2,f=24,o=z,i={picture_id},{size},m={more}" if at == 0 else f"q=2,m={more}"
         written.append(graphics(control, chunk))
     return "".join(written)
-
-
-def commands(sequences: str) -> list[str]:
-    """Return the single commands of a string of commands."""
-    return _COMMAND.findall(sequences)
 
 
 def deletion(picture_id: int) -> str:
