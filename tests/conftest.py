@@ -14,9 +14,11 @@ import faulthandler
 import gc
 import os
 import random
+import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +27,7 @@ from hypothesis import settings
 from runtime.server.processes import restore_key_signals
 from tests.blocking import LoopGuard
 from tests.machine import REQUIREMENTS, name_the_engine, required
-from tests.tiers import group_of
+from tests.tiers import group_of, may_be_full
 
 settings.register_profile("untimed", deadline=None)  # speed is measured elsewhere, and not beside other work
 settings.load_profile("untimed")
@@ -33,6 +35,8 @@ settings.load_profile("untimed")
 ENDING_S = 20
 """A run whose tests are done has ended by then."""
 GC_THRESHOLDS = (20_000, 20, 20)
+ONLY_FULL = re.compile(r"full and (?:(?P<alone>alone)|not alone)\Z")
+"""How the Makefile selects the second tier."""
 SEED = pytest.StashKey[int]()
 SEEN = pytest.StashKey["Seen"]()
 LEFT_OUT = "handloom_left_out"
@@ -83,18 +87,36 @@ def pytest_configure(config: pytest.Config) -> None:
     except ValueError as error:
         raise pytest.UsageError(str(error)) from error
     name_the_engine(os.environ)
+    gc.disable()  # while tests are collected, which makes few cycles; saves a quarter of that time
     restore_key_signals()  # shells that tests start are sent keys, whether or not the run is in the background
     config.stash[SEED] = int(os.environ.setdefault("HANDLOOM_SEED", str(random.SystemRandom().randrange(10**9))))
     config.stash[SEEN] = Seen(config.getoption("--limit-s"))
     config.pluginmanager.register(config.stash[SEEN])
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out the files that have no test of the tier that the Makefile runs, because importing them takes time."""
+    if collection_path.suffix != ".py" or not (wanted := ONLY_FULL.match(config.option.markexpr)):
+        return None
+    text = collection_path.read_text("utf-8")
+    if wanted["alone"]:
+        return None if "mark.alone" in text else True
+    return None if may_be_full(collection_path.relative_to(config.rootpath).as_posix(), text) else True
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the second tier, before pytest selects by markers."""
+    texts: dict[Path, str] = {}
     for item in items:
         if group_of(item.nodeid, {mark.name for mark in item.iter_markers()}) is not None:
             item.add_marker("full")
+            if item.path not in texts:
+                texts[item.path] = item.path.read_text("utf-8")
+            text = texts[item.path]
+            found = may_be_full(item.nodeid.partition("::")[0], text)
+            if not found or (item.get_closest_marker("alone") and "mark.alone" not in text):
+                raise pytest.UsageError(f"{item.nodeid} would not be found: write its marker in its own file")
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
@@ -124,6 +146,7 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """Exclude imported modules from garbage collection, and collect less often; saves a sixth of the processor time."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*GC_THRESHOLDS)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tiers import SECOND_TIER, group_of
+from tests.tiers import SECOND_TIER, group_of, may_be_full
 
 ROOT = Path(__file__).parents[1]
 
@@ -41,3 +41,19 @@ def test_first_tier_test_over_the_limit_fails_the_run(tmp_path: Path, limit_s: s
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == status, done.stdout + done.stderr
     assert ("Too slow for the first tier" in done.stdout) == bool(status)
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("tests/journeys/test_new.py", "", True),
+        ("tests/memory/test_long_run.py", "", True),
+        ("tests/memory/test_prompt.py", "", False),
+        ("tests/memory/test_prompt.py", "pytestmark = [pytest.mark.browser]", True),
+        ("tests/memory/test_prompt.py", "pytestmark = [pytest.mark.tmux]", False),
+    ],
+)
+def test_files_with_tests_of_the_second_tier_are_found_without_importing_them(
+    path: str, text: str, expected: bool
+) -> None:
+    assert may_be_full(path, text) is expected

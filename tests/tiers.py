@@ -154,6 +154,15 @@ def group_of(node_id: str, marks: Collection[str]) -> Group | None:
     return next((group for group in SECOND_TIER if group.has(node_id, marks)), None)
 
 
+def may_be_full(path: str, text: str) -> bool:
+    """Whether a file may have tests of the second tier, by its path and the markers in its text."""
+    return any(
+        any(f"mark.{mark}" in text for mark in group.marks)
+        or any(path.startswith(wanted.partition("::")[0]) for wanted in group.paths)
+        for group in SECOND_TIER
+    )
+
+
 def table() -> str:
     """The groups as a Markdown table."""
     lines = ["| group | why it is not in `make test` |", "|---|---|"]
