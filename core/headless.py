@@ -46,12 +46,14 @@ async def run_task(
     ask: Callable[[Envelope], Awaitable[str | None]],
     interrupted: asyncio.Event,
     approves: bool = False,
+    on_progress: Callable[[str], None] | None = None,
 ) -> ExitStatus:
     """Send `task` and wait until the agent rests, a limit is reached or `interrupted` is set.
 
     `/compact [what to keep]` condenses the history instead, and reports the result. `ask` returns None to approve, or
     the reason to deny: with a reason the agent goes on, with an empty one it stops. With `approves`, a plan that the
-    agent makes is approved. Raises StoreError if the task could not be stored. If `on_event` raises OSError, the work
+    agent makes is approved. `on_progress` takes what is no problem, such as that the sandbox starts; without it,
+    `on_notice` does. Raises StoreError if the task could not be stored. If `on_event` raises OSError, the work
     is stopped; then this raises BrokenPipeError if the reader of the output is gone, or HandloomError if it cannot be
     written.
     """
@@ -60,7 +62,7 @@ async def run_task(
 
     def watch(frame: Frame) -> None:
         if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
-            on_notice(frame.message)
+            (on_notice if frame.level == "error" else on_progress or on_notice)(frame.message)
             if frame.id == STORE_STATUS:
                 store_failed.set()
 

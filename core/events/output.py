@@ -149,9 +149,14 @@ class OutputBuffer:
         return first + TRUNCATION_NOTICE + last
 
     def forget_screen(self) -> None:
-        """Forget the alternate screen of a program that has ended without leaving it."""
-        if self._screen is not None:
-            self._screen, self._moves = None, _MOVES.search(self._open) is not None
+        """Forget the alternate screen of a program that has ended without leaving it; keep what another one left."""
+        if self._screen is None:
+            return
+        self._draw()  # the open bytes may leave the alternate screen
+        if (screen := self._screen) is not None:
+            if not screen.alternate:
+                self._store(f"{screen.text()}\n".encode("utf-8", "replace"))
+            self._screen, self._moves = None, False
 
     def clear(self) -> None:
         """Drop everything."""

@@ -50,6 +50,8 @@ from core.events.base import stored_kind
 from core.store.blobs import picture_urls
 
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
+STILL_RUNNING = "still running"
+"""The title of a command that has neither ended nor failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,8 @@ def _result(event: Observation) -> Entry:
             return Entry("error", "Error", event.content, prose=event.thought, failed=True)
         case CmdOutputObservation(hidden=True):
             return Entry("quiet", event.message, event.content)
+        case CmdOutputObservation(exit_code=-1):
+            return Entry("result", STILL_RUNNING, event.content)
         case CmdOutputObservation():
             return Entry("result", f"exit code {event.exit_code}", event.content, failed=failed)
         case BrowserOutputObservation():

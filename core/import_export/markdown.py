@@ -11,7 +11,16 @@ import re
 from typing import BinaryIO
 
 from core.events import Envelope
-from core.import_export.document_text import Entry, clock, code_lines, describe, dollars, one_line, readable
+from core.import_export.document_text import (
+    STILL_RUNNING,
+    Entry,
+    clock,
+    code_lines,
+    describe,
+    dollars,
+    one_line,
+    readable,
+)
 from core.import_export.exporter import ExportContext, Page
 from core.store.blobs import BlobRef
 
@@ -62,7 +71,8 @@ class MarkdownWriter:
     def _write_step(self, entry: Entry, envelope: Envelope) -> None:
         if entry.prose.strip():
             self._write(f"\n{_heading('Agent', envelope)}\n{quoted(entry.prose)}\n")
-        mark = {"action": "▸", "result": "✕" if entry.failed else "✓", "error": "✕"}[entry.role]
+        ended = "✕" if entry.failed else "•" if entry.title == STILL_RUNNING else "✓"
+        mark = {"action": "▸", "result": ended, "error": "✕"}[entry.role]
         title = html.escape(one_line(entry.title, 120))
         if not entry.text.strip():
             self._write(f"\n{mark} {code_span(one_line(entry.title, 120))}\n")

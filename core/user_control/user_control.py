@@ -179,6 +179,7 @@ class UserTerminal:
                         self._context.frames.publish(Status("error", "STATUS$KEYS_LOST", str(error)))
                 if self._is_returning:
                     await self._runtime.give_terminal_back()
+                    return  # the terminal has its own size again: a later one of the screen would stay
 
 
 class UserControl:

@@ -13,6 +13,8 @@ from core.events import (
     AgentThinkAction,
     BrowseInteractiveAction,
     BrowseURLAction,
+    CmdOutputMetadata,
+    CmdOutputObservation,
     CmdRunAction,
     Envelope,
     ErrorObservation,
@@ -75,3 +77,12 @@ def test_failed_cell_is_marked_and_names_its_exception() -> None:
 def test_action_titles_name_the_operation_and_its_target(action: Action, title: str) -> None:
     told = entry(action)
     assert (told.role, told.title) == ("action", title)
+
+
+@pytest.mark.parametrize(
+    ("code", "title", "failed"), [(0, "exit code 0", False), (2, "exit code 2", True), (-1, "still running", False)]
+)
+def test_command_that_still_runs_has_not_failed(code: int, title: str, failed: bool) -> None:
+    metadata = CmdOutputMetadata(exit_code=code)
+    result = entry(CmdOutputObservation(command="vi", content="~", metadata=metadata))
+    assert (result.title, result.failed) == (title, failed)

@@ -80,6 +80,14 @@ class TestRun:
         quiet = handloom("run", "look around", "--model", model, "--quiet")
         assert quiet.out == "All is done.\n"
         assert "> Running command" not in quiet.err
+        assert "sandbox is ready" in done.err
+        assert "sandbox is ready" not in quiet.err
+
+    def test_problem_that_ends_a_run_is_printed_once(self, handloom: Handloom, tmp_path: Path) -> None:
+        first = handloom("run", "look around", "--model", write_script(tmp_path, WORK))
+        again = handloom("run", "go on", "--resume", first.conversation, "--quiet")
+        assert again.status == 1
+        assert again.err.count("have been played") == 1
 
     def test_last_conversation_is_continued(self, handloom: Handloom, tmp_path: Path) -> None:
         assert "no conversation yet" in handloom("run", "x", "--last", "--model", "demo").err

@@ -166,12 +166,17 @@ class Terminal(ScriptedRuntime):
         self.changed = asyncio.Event()
         self.takes: FrameSink | None = None
         self.loses = False
+        self.is_slow = False
+        self.may_end = asyncio.Event()
+        """What `execute` waits for behind the end, if the terminal is slow."""
 
     async def execute(self, action: Action, action_id: int, on_frame: FrameSink) -> Observation:
         self.takes = on_frame
         self.started.set()
         while "end" not in self.sent:
             await self._next()
+        if self.is_slow:
+            await self.may_end.wait()
         return CmdOutputObservation(command="", content="ok")
 
     async def _next(self) -> None:
@@ -237,6 +242,26 @@ async def test_size_and_keys_are_sent_in_order_when_the_sandbox_is_ready(
         await session.user_control.terminal.begin(24, 80)
         assert not terminal.is_ready
         terminal.interrupt()
+        await terminal.wait_for_return()
+
+
+async def test_size_of_the_screen_is_not_sent_after_the_return(tmp_path: Path) -> None:
+    runtime = Terminal()
+    runtime.is_slow = True
+    async with conversation(tmp_path, [FINISH], make_runtime=lambda _: runtime) as session:
+        terminal = session.user_control.terminal
+        await terminal.begin(24, 80)
+        await runtime.started.wait()
+        assert runtime.takes is not None
+        runtime.takes(Status("info", READY, ""))
+        await runtime.has((24, 80))
+        terminal.give_back()
+        await runtime.has((24, 80), "end")
+        terminal.resize(20, 61)  # the pane gets its place beside the others again
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert runtime.sent == [(24, 80), "end"]
+        runtime.may_end.set()
         await terminal.wait_for_return()
 
 

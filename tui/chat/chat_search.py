@@ -68,6 +68,7 @@ class BlockSearch:
         self.query = query
         self.total = 0
         self._model = model
+        self._moves = model.moves
         self._counts: dict[int, int] = {}
         self._serials: list[int] | None = None
         self._sums: list[int] = []
@@ -81,6 +82,11 @@ class BlockSearch:
     def is_complete(self) -> bool:
         blocks = self._model.blocks
         return not blocks or (blocks[0].serial >= self._first and blocks[-1].serial <= self._last)
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether an undo or a redo has moved blocks since: their serials mean others now."""
+        return self._moves != self._model.moves
 
     def work(self, until: float) -> None:
         while not self.is_complete:
@@ -310,12 +316,12 @@ class Finder(Canvas):
 
     def _search_on(self) -> None:
         """Search for one slice, and continue after whatever else waits."""
+        self._searching = self.search is not None
+        if self._searching and not self.is_current:
+            self.flush()  # going to a hit needs what is drawn
         search = self.search
-        self._searching = search is not None
         if search is None:
             return
-        if not self.is_current:
-            self.flush()  # going to a hit needs what is drawn
         search.work(monotonic() + SLICE_S)
         place = self.place
         if self._goes_to_first and place is not None and search.total:
@@ -354,6 +360,10 @@ class Finder(Canvas):
 
     def flush(self) -> None:
         """Draw what changed, and search it again."""
+        if self.search is not None and self.search.is_stale and self._model is not None:
+            self.hit = self._here = None
+            self._drawn = OrderedDict()
+            self.search = BlockSearch(self._model, self.search.query)
         if self.search is not None and self.place is not None:
             self.search.search_again(self.place.column.model.touched)
         super().flush()
@@ -362,6 +372,8 @@ class Finder(Canvas):
 
     def go_to_hit(self, step: Step) -> None:
         """Go to the next or previous hit; before the first one, older events are loaded."""
+        if not self.is_current:
+            self.flush()
         search, model = self.search, self._model
         if search is None or model is None:
             return
@@ -448,7 +460,7 @@ class Finder(Canvas):
         show_hit_map(self, self._hit_cells if self.search else None, here.bgcolor if here else None)
 
     def _hit_cells(self, height: int) -> set[int]:
-        if self.search is None or self.place is None:
+        if self.search is None or self.place is None or self.search.is_stale:
             return set()
         column = self.place.column
         return self.search.cells(height, column.heights, column.base)

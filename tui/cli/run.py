@@ -151,7 +151,8 @@ async def run(options: argparse.Namespace) -> int:
                 session,
                 task,
                 on_event=printer.take,
-                on_notice=notice,
+                on_notice=output.notice,
+                on_progress=output.progress,
                 ask=agree if options.yes else ask,
                 interrupted=interrupted,
                 approves=options.approve_plan,
@@ -199,6 +200,13 @@ class _TextOutput:
         self._is_quiet, self._is_verbose = is_quiet, is_verbose
         self._answer = ""
         """The last text of the agent, which is the final answer unless something follows."""
+        self._noticed = ""
+
+    def notice(self, text: str) -> None:
+        """Print a problem on standard error, once if it is reported again at the end."""
+        if text != self._noticed:
+            notice(text)
+        self._noticed = text
 
     def print(self, envelope: Envelope) -> None:
         """Print an event. Raises OSError if standard error cannot be written."""
@@ -222,14 +230,14 @@ class _TextOutput:
             case Action() as action if action.runnable:
                 self._hold("")
                 self._print_thought(action.thought_text)
-                self._progress(f"> {action.message}")
+                self.progress(f"> {action.message}")
             case CmdOutputObservation(content=text, metadata=metadata) if self._is_verbose:
-                self._progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
+                self.progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
             case IPythonRunCellObservation(content=text) if self._is_verbose:
-                self._progress(text)
+                self.progress(text)
             case ErrorObservation() | SecretMaskedObservation() as problem:
                 self._print_thought(problem.thought_text)
-                notice(problem.content)
+                self.notice(problem.content)
 
     def end(self) -> None:
         """Print the final answer. Raises OSError if standard output is closed or full."""
@@ -241,15 +249,16 @@ class _TextOutput:
         """Print what the agent said with a call, after what it said before."""
         if text:
             self._hold("")
-            self._progress(text)
+            self.progress(text)
 
     def _hold(self, text: str) -> None:
         """Take a text as the answer; the one before was not the last."""
         if self._answer != text:
-            self._progress(self._answer)
+            self.progress(self._answer)
         self._answer = text
 
-    def _progress(self, text: str) -> None:
+    def progress(self, text: str) -> None:
+        """Print how the work goes on, unless the output is quiet."""
         if text and not self._is_quiet:
             notice(text)
 

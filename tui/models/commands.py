@@ -8,6 +8,7 @@ is in the environment. Unknown figures are dashes. Any typed name can be chosen 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.cells import set_cell_size
@@ -151,12 +152,25 @@ def _grouped(models: Iterable[KnownModel], rows: dict[str, Row]) -> list[tuple[R
     return list(groups.values())
 
 
-def change_model(app: Context) -> None:
-    """Let the user choose another model for the conversation; without one, the model of a new one."""
+def change_model(app: Context, name: str = "") -> None:
+    """Use another model for the conversation; without one, for a new one. Without a name, the user chooses it."""
     if (tab := app.tabs.conversation) is not None:
-        choose_model(app, lambda name: app.attempt(_set_model(app, tab, name)))
+        use = partial(_set_model, app, tab)
     elif app.tabs.current is None:
-        choose_model(app, lambda name: app.attempt(_start_with(app, name)))
+        use = partial(_start_with, app)
+    else:
+        return
+    if name:
+        app.attempt(_use_named(app, name, use))
+    else:
+        choose_model(app, lambda name: app.attempt(use(name)))
+
+
+async def _use_named(app: Context, name: str, use: Callable[[str], Awaitable[None]]) -> None:
+    from tui.models.key_screen import has_key
+
+    if app.manager is not None and await has_key(app, app.manager, name):
+        await use(name)
 
 
 async def _start_with(app: Context, name: str) -> None:
@@ -210,7 +224,7 @@ async def pick_model(app: Context) -> str | None:
 
 ROWS = (
     Command("conv.model", (), "Model", "Choose the model of this conversation.", Group.CONVERSATIONS, leader="m",
-            slash="model", acts=True, run=change_model),
+            slash="model", words="NAME", acts=True, run_with=change_model, also="switch change llm"),
     Command("app.api_keys", (), "API keys", "Enter the API key of a provider, or replace it.", Group.WORKSPACE,
             slash="login", run=show_keys,
             also="provider account credentials log in sign"),

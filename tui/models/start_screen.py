@@ -64,6 +64,8 @@ class Steps(NamedTuple):
     """Asks for a key; returns whether it was stored."""
     add_endpoint: Callable[[str, str, str], Awaitable[str]]
     """Takes URL, model and key of an endpoint, and returns the name of the model."""
+    add_key: Callable[[KeyWanted, str], Awaitable[str]]
+    """Checks a key with a model, and stores it."""
 
 
 class Entry(NamedTuple):
@@ -149,8 +151,11 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         self._entries = [*self._of_offers(offers, is_demo=False), *self._of_providers(providers)]
         self._entries += [*self._of_others(), *self._of_offers(offers, is_demo=True)]
         self._at = 1
+        self._providers = providers
         self._prefix = ""
         """The provider of an endpoint whose URL the environment names."""
+        self._wanted: KeyWanted | None = None
+        """The key of that provider, if it has none yet."""
 
     @property
     def ignores_letters(self) -> bool:
@@ -169,8 +174,8 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
                 yield EndpointField(DEFAULT_URL, id="url", classes="-url")
                 yield Static(Content(_("Model, as the endpoint names it; Enter goes on")))
                 yield EndpointField(id="model", placeholder="qwen3-coder")
-                yield Static(Content(_("API key, or nothing if the endpoint needs none; Enter starts")), classes="-url")
-                yield EndpointField(id="key", classes="-url", password=True)
+                yield Static(Content(_("API key, or nothing if the endpoint needs none; Enter starts")), classes="-key")
+                yield EndpointField(id="key", classes="-key", password=True)
             yield Static(classes="state -empty")
             yield Static(Content(NEXT), classes="next")
 
@@ -266,9 +271,11 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         self._entries[number - 1].choose()
 
     def _ask_endpoint(self, prefix: str) -> None:
-        """Ask for the model of a provider whose URL is known, or for URL, model and key."""
+        """Ask for URL, model and key; of a provider whose URL is known, for what is unknown."""
         self._prefix = prefix
+        self._wanted = next((one for one in self._providers if prefix and one.model.startswith(prefix)), None)
         self.query(".-url").set(display=not prefix)
+        self.query(".-key").set(display=not prefix or self._wanted is not None)
         self.query_one(".endpoint").add_class("-asked")
         field = self.query_one("#model" if prefix else "#url", Input)
         field.focus()
@@ -319,11 +326,20 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
             return
         url, model, key = (self.query_one(f"#{name}", Input).value.strip() for name in ("url", "model", "key"))
         if self._prefix:
-            self.dismiss(ChosenModel(self._prefix + model.removeprefix(self._prefix)))
+            name = self._prefix + model.removeprefix(self._prefix)
+            if key and self._wanted is not None:
+                self.run_worker(self._use_named(self._wanted._replace(model=name), key), exclusive=True)
+            else:
+                self.dismiss(ChosenModel(name))
         elif key:
             self.run_worker(self._use_endpoint(url, model, key), exclusive=True)
         else:
             self.dismiss(ChosenModel("openai/" + model.removeprefix("openai/"), url))
+
+    async def _use_named(self, wanted: KeyWanted, key: str) -> None:
+        self._show_state(_("Checking the key with one short call …"))
+        if await self._reported(self._steps.add_key(wanted, key)) is not None:
+            self.dismiss(ChosenModel(wanted.model))
 
     async def _use_endpoint(self, url: str, model: str, key: str) -> None:
         self._show_state(_("Checking the key with one short call …"))

@@ -93,6 +93,8 @@ class Row(NamedTuple):
     note: str = ""
     value: str = ""
     """What is inserted; its meaning depends on the source."""
+    runs_alone: bool = False
+    """Whether it is a command that Enter behind its whole name carries out, though it takes arguments."""
 
 
 class ListOverlay(Widget):
@@ -336,6 +338,8 @@ class Completer:
             return False
         if key == "enter" and trigger.kind is not Kind.COMMAND and row.value == trigger.query:
             return False  # nothing is left to complete
+        if key == "enter" and row.runs_alone and row.value.rstrip() == trigger.query:
+            return False
         self._insert(trigger, row, run=key != "tab" and trigger.kind is Kind.COMMAND and not row.value.endswith(" "))
         return True
 

@@ -86,7 +86,7 @@ class CompletionSources:
             self._commands = await self.own_commands()
         own, problems = self._commands
         rows = [
-            Row(f"/{name} {command.words}".rstrip(), command.help, name + " " * bool(command.words))
+            Row(f"/{name} {command.words}".rstrip(), command.help, name + " " * bool(command.words), runs_alone=True)
             for name, command in slash_commands.BUILT_IN.items()
             if name == command.slash or (query and name.startswith(query.lower()))
         ]

@@ -138,7 +138,8 @@ async def _choose_model(app: Context) -> str | None:
     manager = app.manager
     offers = with_served(manager.offers(), await manager.local_models())
     providers = [wanted for wanted, has_key in manager.keys.providers() if not has_key]
-    steps = Steps(lambda: pick_model(app), lambda wanted: ask_key(app, manager, wanted), manager.keys.add_endpoint)
+    keys = manager.keys
+    steps = Steps(lambda: pick_model(app), lambda wanted: ask_key(app, manager, wanted), keys.add_endpoint, keys.add)
     chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, providers, steps))
     if chosen is None:
         return None

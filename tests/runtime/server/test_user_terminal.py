@@ -269,6 +269,22 @@ async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
     assert re.search(r"\$ vim .*\[exit code 0\]", observation.metadata.prefix)
 
 
+@pytest.mark.skipif(shutil.which("vim") is None, reason="vim is not installed")
+async def test_editor_of_the_agent_leaves_nothing_when_the_user_leaves_it(shell: Shell, tmp_path: Path) -> None:
+    running = asyncio.create_task(shell.run("vim -u NONE -N note.txt", blocking=True))
+    await shell.watcher.sees_frame(WAITS)
+    turn = await take(shell)
+    await running
+    shell.session.resize(48, 157)
+    turn.type(b"ihello from vim\x1b:wq\r")
+    await turn.sees(b"\x1b[?1049l")
+    await turn.sees(prompt(tmp_path))
+    observation = await turn.end()
+    assert (tmp_path / "note.txt").read_text() == "hello from vim\n"
+    assert "~" not in observation.content
+    assert "hello" not in observation.content, "what vim showed is gone, as in a terminal"
+
+
 def test_takeover_is_stored() -> None:
     action = CmdRunAction(command="# taken", takes_over=True)
     assert CmdRunAction.model_validate(action.model_dump()).takes_over

@@ -10,6 +10,7 @@ from textual.pilot import Pilot
 from core.events import AgentThinkAction, CmdRunAction, FileEditAction, FileEditObservation, MessageAction
 from tests.tui.chat.events import conversation, envelope, folded, ran
 from tests.tui.chat.screen import ChatApp, CountingView, dialogue, rows, say, settled, showing, with_output
+from tests.tui.chat.test_reverted_turns import turn, undo
 from tui.chat.chat_search import BlockSearch, Hit
 from tui.chat.model import ChatModel
 from tui.chat.view import ChatView
@@ -272,6 +273,25 @@ async def test_search_continues_in_another_conversation() -> None:
         app.view.attach(other)
         await settled(pilot, app.view)
         assert app.view.tally.total == 2
+
+
+async def test_undo_and_redo_begin_the_search_again() -> None:
+    model = folded([*turn(0, "loom"), *turn(3, "loom"), *turn(6, "loom")])
+    async with showing(model) as (app, pilot):
+        view = app.view
+        before = (await found(pilot, view, "loom")).total
+        totals = []
+        for happens in (undo(9, 3), undo(11, 3, redoes=9)):
+            view.go_to_hit(-1)  # to a block that is gone next
+            for event in happens:
+                model.apply(event)
+            assert view._hit_cells(24) == set(), "they are not known yet"
+            await settled(pilot, view)
+            totals.append(view.tally.total)
+            assert view._hit_cells(24)
+            view.go_to_hit(1)
+            assert view.tally.here
+        assert totals[0] < before == totals[1]
 
 
 async def test_long_conversation_is_searched_in_slices() -> None:

@@ -80,6 +80,19 @@ async def test_model_missing_from_the_tables_can_be_typed_and_chosen() -> None:
         assert it.session.active_model.name == "mistral/brand-new"
 
 
+async def test_model_can_be_named_behind_the_slash_command() -> None:
+    manager = ManagerDouble(catalogue=[CLAUDE])
+    async with running(manager=manager) as it:
+        await it.press(*"/model mistral/brand-new", "enter")
+        await until(it.pilot, lambda: it.session.active_model.name == "mistral/brand-new")
+        assert not isinstance(it.app.screen, ModelPicker)
+    async with running(manager=(manager := ManagerDouble()), model=None) as it:
+        await it.press("escape")
+        await it.press(*"/model openai/x", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.chosen == [("openai/x", "")]
+
+
 async def test_local_models_are_listed_without_the_tables() -> None:
     local = KnownModel("local:11434/qwen3", "Ollama :11434", True, why="served")
     mine = KnownModel("mine", "config.toml", True, "", 1000, 1.0, 2.0, None, "named")

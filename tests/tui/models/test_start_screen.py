@@ -95,6 +95,21 @@ async def test_endpoint_with_a_key_becomes_a_named_model(tmp_path: Path) -> None
         assert manager.chosen == [("named-qwen", "")]
 
 
+async def test_key_of_an_endpoint_that_the_environment_names_is_asked_for_and_checked(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    manager.keys.refusal = "The key was not accepted (401)."
+    manager.models = [OfferDouble("mistral/", "Mistral, at http://localhost:1/v1"), *DEMO]
+    async with running(manager=manager, model=None) as it:
+        await it.press("1", "enter", *"mine", "enter", *"sk-wrong", "enter")
+        await until(it.pilot, lambda: "not accepted" in it.screen_text())
+        assert manager.chosen == []
+        manager.keys.refusal = ""
+        await it.press(*["backspace"] * len("wrong"), *"right", "enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.keys.added == [("MISTRAL_API_KEY", "sk-right")]
+        assert manager.chosen == [("mistral/mine", "")]
+
+
 async def test_configured_model_without_a_key_asks_for_it_before_a_conversation(tmp_path: Path) -> None:
     manager = without_keys(tmp_path)
     async with running(manager=manager, model="mistral/new") as it:
