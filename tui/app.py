@@ -48,6 +48,7 @@ from tui.replay.replay_start import open_replay
 from tui.replay.transport_bar import TransportBar
 from tui.rerun.commands import Reruns
 from tui.sessions.commands import SessionManager
+from tui.shortcuts.command import PANE_SCOPES
 from tui.shortcuts.commands import shortened
 from tui.shortcuts.leader import Leader
 from tui.terminal import commands as terminal
@@ -313,7 +314,7 @@ class HandloomApp(App[None], inherit_bindings=False):
             case Scope.EMPTY_PROMPT:
                 return scope is Scope.PROMPT and not self.workspace.prompt.text
             case Scope.LIST:
-                return scope in (Scope.LIST, Scope.CHAT, Scope.EVENTS, Scope.BROWSER)
+                return scope in PANE_SCOPES
             case _:
                 return scope is command.scope
 
@@ -349,7 +350,19 @@ class HandloomApp(App[None], inherit_bindings=False):
             screen = self.screen_stack[-1] if self.screen_stack else None
             if isinstance(screen, GuardedScreen) and not screen.accepts(event):
                 return
+            if self._is_for_prompt(event):
+                self.workspace.set_focus(self.workspace.prompt)
         await super().on_event(event)
+
+    def _is_for_prompt(self, event: events.Key) -> bool:
+        """Whether the focused pane has no use for a letter, so that the user means the prompt."""
+        workspace, tab = self.workspace, self.tabs.conversation
+        if not event.is_printable or event.key == "space" or self.screen is not workspace or tab is None:
+            return False
+        if workspace.scope not in PANE_SCOPES or workspace.main_input is not workspace.prompt:
+            return False
+        is_taken = tab.session.user_control.browser.is_on or bool(workspace.browser.letters)
+        return not is_taken and event.key not in workspace.active_bindings
 
     async def _take_early_keys(self) -> None:
         """Handle the keys from before the first frame, in order."""

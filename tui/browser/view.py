@@ -130,7 +130,7 @@ class BrowserView(Widget, can_focus=True):
         """The part of the page that is drawn, from the second row on; None if there is no picture."""
         self._margin = 0
         self._title = Content(_("Browser"))
-        self._letters: dict[str, PageElement] = {}
+        self.letters: dict[str, PageElement] = {}
         """The elements by their labels; empty unless labels are shown."""
         self._typed = ""
         self._numbered = self._zoomed = False
@@ -162,7 +162,7 @@ class BrowserView(Widget, can_focus=True):
         self.clear_picture()
 
     def _changed(self) -> None:
-        if self._letters and not set(self._letters.values()) <= set(self._layout_of_page.elements):
+        if self.letters and not set(self.letters.values()) <= set(self._layout_of_page.elements):
             self._label(self._layout_of_page.elements)  # the page has changed under them
         if self.picture.hides_cells and self._only_live_page_changed():
             self.picture.keep_cells()
@@ -197,7 +197,7 @@ class BrowserView(Widget, can_focus=True):
         """All that decides how the pane looks."""
         model = self._model
         shown = model and (model.page, model.live, model.index, len(model.pages), model.taken, model.message)
-        how = (tuple(self._letters), self._typed, self._numbered, self._zoomed, self._middle)
+        how = (tuple(self.letters), self._typed, self._numbered, self._zoomed, self._middle)
         return shown, *self.content_size, self.has_focus, how
 
     def render_line(self, y: int) -> Strip:
@@ -310,8 +310,8 @@ class BrowserView(Widget, can_focus=True):
 
     def _tags(self) -> dict[str, str]:
         """Return what stands over the elements: the rest of their labels, or their numbers."""
-        if self._letters:
-            begun = {mark.bid: letters for letters, mark in self._letters.items() if letters.startswith(self._typed)}
+        if self.letters:
+            begun = {mark.bid: letters for letters, mark in self.letters.items() if letters.startswith(self._typed)}
             return {bid: letters[len(self._typed) :].upper() for bid, letters in begun.items()}
         return {element.bid: element.bid for element in self._layout_of_page.elements} if self._numbered else {}
 
@@ -400,28 +400,28 @@ class BrowserView(Widget, can_focus=True):
             return
         self._model.go(len(self._model.pages))
         self._label(self._layout_of_page.elements)
-        if not self._letters:
+        if not self.letters:
             self.post_message(self.ActionRequested("nothing"))
 
     def _label(self, elements: tuple[PageElement, ...]) -> None:
-        self._letters, self._typed = dict(zip(labels(len(elements)), elements, strict=True)), ""
+        self.letters, self._typed = dict(zip(labels(len(elements)), elements, strict=True)), ""
         self.refresh()
 
     def leave_hints(self) -> bool:
         """Remove the labels. Returns whether there were any."""
-        had, self._letters, self._typed = bool(self._letters), {}, ""
+        had, self.letters, self._typed = bool(self.letters), {}, ""
         if had:
             self.refresh()
         return had
 
     def on_key(self, event: events.Key) -> None:
         """Take a letter of a label; any other key removes the labels."""
-        if not self._letters:
+        if not self.letters:
             return
         event.stop()
         event.prevent_default()
         typed = self._typed + (event.character or "").lower()
-        left = {letters: element for letters, element in self._letters.items() if letters.startswith(typed)}
+        left = {letters: element for letters, element in self.letters.items() if letters.startswith(typed)}
         if event.character and len(left) == 1 and typed in left:
             self.leave_hints()
             self.post_message(self.ActionRequested("click", left[typed]))

@@ -49,6 +49,7 @@ class Scope(StrEnum):
         return self is other or Scope.GLOBAL in (self, other) or {self, other} in _TOGETHER
 
 
+PANE_SCOPES = (Scope.LIST, Scope.CHAT, Scope.EVENTS, Scope.BROWSER)
 _TOGETHER = ({Scope.PROMPT, Scope.EMPTY_PROMPT}, {Scope.LIST, Scope.CHAT}, {Scope.LIST, Scope.EVENTS})
 
 

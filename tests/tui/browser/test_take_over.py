@@ -294,7 +294,7 @@ async def test_labels_follow_page_changes() -> None:
     async with running((100, 30)) as it:
         await take_control(it)
         await it.press("f")
-        assert it.app.workspace.browser._letters
+        assert it.app.workspace.browser.letters
         other = {**PAGE, "marks": [["33", 200, 200, 300, 30, "link", "other"]]}
         bare, _ = extract_pictures(page(look=other))
         await it.session.stream.append(bare, EventSource.USER)

@@ -146,6 +146,18 @@ async def test_escape_restores_a_pane_and_then_returns_to_the_prompt(it: Running
     assert it.prompt_has_focus
 
 
+@pytest.mark.parametrize("key", ["f2", "f3", "f4", "f5"])
+async def test_text_typed_at_a_pane_that_has_no_use_for_it_goes_into_the_prompt(it: Running, key: str) -> None:
+    await it.press(key, *"7", "1")
+    assert it.app.workspace.prompt.text == "71"
+    assert it.prompt_has_focus
+
+
+async def test_slash_typed_at_the_chat_begins_a_command_and_letters_of_the_chat_stay_its_keys(it: Running) -> None:
+    await it.press("f2", "j", "space", "slash", *"cost")
+    assert it.app.workspace.prompt.text == "/cost"
+
+
 async def test_ctrl_o_unfolds_and_folds_output(it: Running) -> None:
     await it.session.run("seq 40", "\n".join(f"number {n}" for n in range(40)))
     await it.settle()
