@@ -156,7 +156,10 @@ def failure_of(
     kind = error.kind if isinstance(error, BadAnswer) else kind_of(error, status, text)
     if kind is ModelErrorKind.AUTHENTICATION:
         variables = key_env or " or ".join(key_variables_of(model)) or "its key"
-        advice = f"The key for this provider was not accepted{{status}}. Set {variables} or choose another model."
+        advice = (
+            "The key for this provider was not accepted{status}. Enter another one with /login, "
+            f"set {variables}, or choose another model."
+        )
         if key_env == "":
             advice = "It needs a key{status}, and none was sent. Name its variable in key_env of [models.NAME]."
     else:

@@ -326,7 +326,7 @@ async def test_temporary_errors_are_retried_after_retry_after(host: ModelHost, s
 async def test_authentication_error_is_not_retried(host: ModelHost, server: OpenAIServer) -> None:
     server.key = "another"
     error = await error_of(model(host, server, num_retries=5))
-    assert str(error).startswith("The key for this provider was not accepted (401). Set OPENAI_API_KEY or choose")
+    assert str(error).startswith("The key for this provider was not accepted (401). Enter another one with")
     assert KEY not in str(error)
     assert len(server.exchanges) == 1
 

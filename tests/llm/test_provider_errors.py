@@ -65,15 +65,19 @@ def test_authentication_error_names_the_variable_and_not_the_key() -> None:
     found = failure(provider_error("AuthenticationError", f"invalid x-api-key: {SECRET}", status_code=401))
     assert found == Failure(
         ModelErrorKind.AUTHENTICATION,
-        "The key for this provider was not accepted (401). Set ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN or "
-        "choose another model. Its message: invalid x-api-key: [key]",
+        "The key for this provider was not accepted (401). Enter another one with /login, set ANTHROPIC_API_KEY or "
+        "ANTHROPIC_AUTH_TOKEN, or choose another model. Its message: invalid x-api-key: [key]",
     )
 
 
 @pytest.mark.parametrize(
     ("key_env", "told"),
     [
-        ("MY_KEY", "The key for this provider was not accepted (401). Set MY_KEY or choose another model."),
+        (
+            "MY_KEY",
+            "The key for this provider was not accepted (401). Enter another one with /login, set MY_KEY, or choose "
+            "another model.",
+        ),
         ("", "It needs a key (401), and none was sent. Name its variable in key_env of [models.NAME]."),
     ],
 )
