@@ -9,6 +9,7 @@ protected by a token. code-server's own start page would ask for a password inst
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import shutil
@@ -33,6 +34,12 @@ MISSING = (
     "no editor is installed here: put openvscode-server, code-server or VS Code's `code` on the PATH of the sandbox;"
     " for Docker: handloom image build --with vscode"
 )
+SETTINGS = {
+    "chat.disableAIFeatures": True,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.startupEditor": "none",
+}
+"""Settings of the editor's user: the agent is Handloom's, so the page shows the explorer and nothing about another."""
 UNKNOWN_CODE_SERVER = "{path} has no VS Code server beside it, or no node to run it: install another code-server 4"
 
 
@@ -146,6 +153,10 @@ def _free_port() -> int:
 def _command(name: str, path: str, port: int, token: str, context: PluginContext) -> list[str]:
     """Return the command line of a program. Blocks. Raises OSError if code-server is not a known one."""
     data = str(context.folder / "vscode")
+    settings = context.folder / "vscode" / "data" / "User" / "settings.json"
+    if not settings.exists():
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(json.dumps(SETTINGS, indent=2), "ascii")
     token_file = context.folder / "vscode-token"  # every user can read the arguments of a command
     token_file.touch(0o600)
     token_file.write_text(token, "ascii")

@@ -58,7 +58,7 @@ async def browser() -> AsyncIterator[Browser]:
 async def test_workspace_is_opened_by_its_address_and_not_without_the_token(
     vscode_image: str, workspace: Path, browser: Browser
 ) -> None:
-    runtime = Contained(workspace, image=vscode_image)
+    runtime = Contained(workspace, image=vscode_image, options=("--plugins", "vscode"))
     await runtime.start()
     try:
         inside = urlsplit(await runtime.editor())

@@ -6,6 +6,7 @@ listens on the given address, and reports it like they do.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
@@ -107,6 +108,8 @@ async def test_code_server_takes_the_token_from_the_address(
     url = said["url"] or ""
     assert await status_of(url) == 200
     assert await status_of(url.replace(said["token"] or "", "0" * 64)) == 403
+    (settings,) = tmp_path.rglob("settings.json")
+    assert json.loads(settings.read_text())["chat.disableAIFeatures"]
 
 
 async def test_code_server_without_its_files_is_reported(made: VSCodePlugin, tmp_path: Path) -> None:
