@@ -88,7 +88,7 @@ class TestBuilding:
     async def test_changed_code_has_another_tag_and_rebuilds_only_the_last_steps(
         self, client: docker.DockerClient, tmp_path: Path
     ) -> None:
-        await asyncio.to_thread(sandbox_image)
+        await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, "ONE = 0\n"))
         recipe = changed(tmp_path, "ONE = 1\n")
         assert await image.find(client, base_image(), recipe) is None
         said: list[str] = []
