@@ -157,8 +157,12 @@ def _found(client: docker.DockerClient, base: str, recipe: Recipe) -> str | None
 
 
 def _newest(client: docker.DockerClient, recipe: Recipe, *labels: str) -> str | None:
-    built = sorted(_listed(client, [f"{CONTENT_LABEL}={recipe.content()}", *labels]), key=lambda found: found.age_s)
-    enough = (found for found in built if {*recipe.extras} <= {*found.labels.get(EXTRAS_LABEL, "").split()})
+    def extras(found: _ListedImage) -> set[str]:
+        return set(found.labels.get(EXTRAS_LABEL, "").split())
+
+    built = _listed(client, [f"{CONTENT_LABEL}={recipe.content()}", *labels])
+    enough = [found for found in built if extras(found) >= set(recipe.extras)]
+    enough.sort(key=lambda found: (-len(extras(found)), found.age_s))
     return next((tag for found in enough for tag in found.tags if recipe.named(tag)), None)
 
 
