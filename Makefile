@@ -98,6 +98,10 @@ lock: ## resolve the dependencies again, with hashes, none younger than a week
 	@$(VENV)-lock/bin/uv pip compile --quiet --group sandbox --constraints requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --custom-compile-command "make lock" -o runtime/image/requirements.lock
+	@$(VENV)-lock/bin/uv pip compile --quiet --group vscode --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate \
+	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
+	  --custom-compile-command "make lock" -o runtime/image/vscode.lock
 	@$(VENV)-lock/bin/uv pip compile --quiet --group docs --constraints requirements.lock --universal \
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \

@@ -266,7 +266,8 @@ class ServerRuntime(ABC):
                 assert task is not None
                 self._tunnels.add(task)
                 try:
-                    with suppress(RuntimeUnavailableError):  # the program has ended, or the sandbox
+                    # The program or the sandbox has ended, or `aclose` cancels: asyncio would log that as an error.
+                    with suppress(RuntimeUnavailableError, asyncio.CancelledError):
                         await client.tunnel(port, reader, writer)
                 finally:
                     self._tunnels.discard(task)

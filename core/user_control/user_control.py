@@ -212,6 +212,11 @@ class UserControl:
         async with self._context.awake():
             return await self.commands.run(command)
 
+    async def prepare(self) -> None:
+        """Start the sandbox unless it runs. Raises RuntimeUnavailableError, and as `Suspension.awake`."""
+        async with self._context.awake():
+            await self._context.ready()
+
     def interrupt(self) -> None:
         """End all of it, because the conversation closes."""
         self.commands.interrupt()

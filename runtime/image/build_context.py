@@ -12,7 +12,7 @@ import io
 import os
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -41,7 +41,9 @@ CODE = (
 LEFT_OUT = ("runtime/image", "runtime/docker")
 SUFFIXES = frozenset({".py", ".js", ".json", ".toml", ".txt", ".md"})
 """Suffixes of files that belong to a package; other files are left by editors and interpreters."""
-BUILD = ("packages", "requirements.lock")
+BUILD = ("packages", "requirements.lock", "vscode", "vscode.lock")
+EXTRAS = ("vscode",)
+"""What an image can have in addition, each added by the script of its name."""
 NOT_ROOT = 1000
 """The user id if Handloom runs as root, because nothing in a sandbox runs as root."""
 
@@ -66,15 +68,23 @@ class Recipe:
     user: User
     repository: str = REPOSITORY
     root: Path = ROOT
+    extras: tuple[str, ...] = ()
+    """Names of EXTRAS, in their order."""
+
+    def sufficient(self) -> Iterator[Recipe]:
+        """Yield the recipes whose images have all that this one's has, those with more first."""
+        for extras in dict.fromkeys((EXTRAS, self.extras)):
+            yield replace(self, extras=extras)
 
     def content(self) -> str:
-        """Return the digest of everything but the base. Takes some milliseconds if no file has changed."""
+        """Return the digest of everything but base and extras. Takes some milliseconds if no file has changed."""
         stats = tuple((name, str(file), _version(file)) for name, file in self._files())
         return _digest(stats, self.user)
 
     def tag(self, base: str) -> str:
         """Return the image's name with its tag; `base` is the base's id, or its name if it is not on this machine."""
-        return f"{self.repository}:{hashlib.sha256(f'{self.content()} {base}'.encode()).hexdigest()[:12]}"
+        whole = " ".join((self.content(), base, *self.extras))
+        return f"{self.repository}:{hashlib.sha256(whole.encode()).hexdigest()[:12]}"
 
     def named(self, tag: str) -> bool:
         """Whether a tag belongs to this repository, whatever its content."""

@@ -48,7 +48,7 @@ OURS = "handloom.image=sandbox"
 """Label of every image from the Dockerfile, finished or not."""
 DEFAULT_BASE = "python:3.13-slim-bookworm"
 """The official slim Python image, on the Debian release that the tests use."""
-BASE_LABEL, CONTENT_LABEL = "handloom.base", "handloom.content"
+BASE_LABEL, CONTENT_LABEL, EXTRAS_LABEL = "handloom.base", "handloom.content", "handloom.with"
 """Labels of a finished image."""
 
 _STEP = re.compile(r"Step (\d+)/(\d+) : (.*)")
@@ -60,6 +60,7 @@ _ENGINE_LINES = (" ---> ", "Removing intermediate container ")
 """Prefixes of the engine's own lines."""
 _TITLES = {
     "RUN sh /opt/handloom/build/packages": "Debian packages",
+    "RUN sh /opt/handloom/build/vscode": "Programs added with --with",
     "RUN python3 -m venv": "Python packages of the action server",
     "RUN /opt/handloom/bin/python -m compileall": "Handloom's own code",
 }
@@ -78,16 +79,11 @@ _NO_NETWORK = re.compile(
 _STATUS = re.compile(r"returned a non-zero code: (\d+)")
 
 
-async def current_tag(client: docker.DockerClient, base: str, recipe: Recipe | None = None) -> str:
-    """Return the tag that `build` would give. Raises RuntimeUnavailableError if no engine answers."""
-    return await _call(_tag, client, base, recipe or Recipe(User.of_host()))
-
-
 async def find(client: docker.DockerClient, base: str, recipe: Recipe | None = None) -> str | None:
     """Return the image that `build` would make of a base, if it exists. Takes some milliseconds.
 
-    Without a base it is the one of DEFAULT_BASE, else the newest of any base, which somebody named when it was built.
-    Raises as `current_tag`.
+    An image with more extras is preferred. Without a base it is the one of DEFAULT_BASE, else the newest of any base,
+    which somebody named when it was built. Raises RuntimeUnavailableError if no engine answers.
     """
     return await _call(_found, client, base, recipe or Recipe(User.of_host()))
 
@@ -100,12 +96,13 @@ async def build(
     recipe: Recipe | None = None,
     force: bool = False,
 ) -> str:
-    """Build the image unless it exists, and return its tag. `say` gets each step as it begins, on the event loop.
+    """Build the image unless it, or one with more extras, exists, and return its tag.
 
-    The default recipe is the running code, for the current user. `force` repeats every step. Replaced images are
-    removed if they are older than an hour and no container uses them. Cancelling ends the build at the engine and
-    leaves no incomplete image under a tag. Raises ConfigurationError for a base that does not exist, and
-    RuntimeUnavailableError if the engine, the network, the disk or a step fails.
+    `say` gets each step as it begins, on the event loop. The default recipe is the running code, for the current user,
+    without extras. `force` repeats every step. Replaced images are removed if they are older than an hour and no
+    container uses them. Cancelling ends the build at the engine and leaves no incomplete image under a tag. Raises
+    ConfigurationError for a base that does not exist, and RuntimeUnavailableError if the engine, the network, the disk
+    or a step fails.
     """
     recipe = recipe or Recipe(User.of_host())
     if not force and (existing := await _call(_found, client, base, recipe)):
@@ -155,15 +152,18 @@ def _found(client: docker.DockerClient, base: str, recipe: Recipe) -> str | None
         return _found(client, DEFAULT_BASE, recipe) or _newest(client, recipe)
     base_id = _base_id(client, base)
     if base_id is not None:
-        tag = recipe.tag(base_id)
-        return tag if _image(client, tag) else None
-    labels = [f"{BASE_LABEL}={base}", f"{CONTENT_LABEL}={recipe.content()}"]
-    return next((tag for found in _listed(client, labels) for tag in found.tags if recipe.named(tag)), None)
+        return next((tag for each in recipe.sufficient() if _image(client, tag := each.tag(base_id))), None)
+    return _newest(client, recipe, f"{BASE_LABEL}={base}")
 
 
-def _newest(client: docker.DockerClient, recipe: Recipe) -> str | None:
-    built = sorted(_listed(client, [f"{CONTENT_LABEL}={recipe.content()}"]), key=lambda found: found.age_s)
-    return next((tag for found in built for tag in found.tags if recipe.named(tag)), None)
+def _newest(client: docker.DockerClient, recipe: Recipe, *labels: str) -> str | None:
+    def extras(found: _ListedImage) -> set[str]:
+        return set(found.labels.get(EXTRAS_LABEL, "").split())
+
+    built = _listed(client, [f"{CONTENT_LABEL}={recipe.content()}", *labels])
+    enough = [found for found in built if extras(found) >= set(recipe.extras)]
+    enough.sort(key=lambda found: (-len(extras(found)), found.age_s))
+    return next((tag for found in enough for tag in found.tags if recipe.named(tag)), None)
 
 
 def _remove_replaced(client: docker.DockerClient, base: str, recipe: Recipe, tag: str) -> None:
@@ -237,13 +237,15 @@ async def run_steps(
 ) -> None:
     """Build the Dockerfile and tag the image; `force` disables the cache. Raises RuntimeUnavailableError."""
     context, content, proxy_args = await asyncio.to_thread(lambda: (recipe.tar(), recipe.content(), proxies()))
+    extras = " ".join(recipe.extras)
+    args = {"BASE": base, "WITH": extras, "UID": str(recipe.user.uid), "GID": str(recipe.user.gid)}
     params = {
         "t": tag,
         "rm": "1",
         "forcerm": "1",
         "nocache": "1" if force else "0",
-        "buildargs": json.dumps(proxy_args | {"BASE": base, "UID": str(recipe.user.uid), "GID": str(recipe.user.gid)}),
-        "labels": json.dumps({BASE_LABEL: base, CONTENT_LABEL: content}),
+        "buildargs": json.dumps(proxy_args | args),
+        "labels": json.dumps({BASE_LABEL: base, CONTENT_LABEL: content, EXTRAS_LABEL: extras}),
     }
     progress = Progress(say)
     try:

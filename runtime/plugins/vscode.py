@@ -1,13 +1,15 @@
 """VSCodePlugin: VS Code in the user's browser, if a VS Code server is installed.
 
-Starts `openvscode-server`, `code-server` or `code serve-web`, whichever is found first, on loopback, protected by a
-token. `GET /vscode/connection_token` returns that token to the holder of the server's key. Follows the plugin of
-OpenHands V0 (`openhands/runtime/plugins/vscode/__init__.py`).
+Starts `openvscode-server`, the server in `code-server`, or `code serve-web`, whichever is found first, on loopback,
+protected by a token. code-server's own start page would ask for a password instead of taking a token from the address.
+`GET /vscode/connection_token` returns that token to the holder of the server's key. Follows the plugin of OpenHands V0
+(`openhands/runtime/plugins/vscode/__init__.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import secrets
 import shutil
@@ -15,6 +17,8 @@ import signal
 import socket
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
+from urllib.parse import quote
 
 from aiohttp import web
 
@@ -27,8 +31,16 @@ END_S = 1.0
 PROGRAMS = ("openvscode-server", "code-server", "code")
 """In the order in which they are looked for."""
 MISSING = (
-    "no editor is installed here: put openvscode-server, code-server or VS Code's `code` on the PATH of the sandbox"
+    "no editor is installed here: put openvscode-server, code-server or VS Code's `code` on the PATH of the sandbox;"
+    " for Docker: handloom image build --with vscode"
 )
+SETTINGS = {
+    "chat.disableAIFeatures": True,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.startupEditor": "none",
+}
+"""Settings of the editor's user: the agent is Handloom's, so the page shows the explorer and nothing about another."""
+UNKNOWN_CODE_SERVER = "{path} has no VS Code server beside it, or no node to run it: install another code-server 4"
 
 
 class VSCodePlugin:
@@ -61,18 +73,19 @@ class VSCodePlugin:
     async def _start(self) -> None:
         name, path = _find_program(self._context.environ.get("PATH", os.defpath))
         token, port = secrets.token_hex(32), _free_port()
-        argv, environ = await asyncio.to_thread(_command, name, path, port, token, self._context)
+        argv = await asyncio.to_thread(_command, name, path, port, token, self._context)
         self._process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=self._context.working_dir,
-            env={**self._context.environ, **environ},
+            env={**self._context.environ, "CODE_SERVER_PARENT_PID": ""},  # set in a terminal of code-server
             start_new_session=True,
         )
         await self._listening(name, port)
-        self._token, self._url = token, f"http://127.0.0.1:{port}/?tkn={token}&folder={self._context.working_dir}"
+        folder = quote(self._context.working_dir)
+        self._token, self._url = token, f"http://127.0.0.1:{port}/?tkn={token}&folder={folder}"
 
     async def aclose(self) -> None:
         """End the server and its child processes."""
@@ -137,17 +150,29 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _command(name: str, path: str, port: int, token: str, context: PluginContext) -> tuple[list[str], dict[str, str]]:
-    """Return the command line of a program and additional environment variables. Blocks."""
+def _command(name: str, path: str, port: int, token: str, context: PluginContext) -> list[str]:
+    """Return the command line of a program. Blocks. Raises OSError if code-server is not a known one."""
     data = str(context.folder / "vscode")
-    if name == "code-server":
-        where = ["--bind-addr", f"127.0.0.1:{port}", "--auth", "password", "--user-data-dir", data]
-        quiet = ["--disable-telemetry", "--disable-update-check", "--disable-workspace-trust"]
-        return [path, *where, *quiet, context.working_dir], {"PASSWORD": token}
+    settings = context.folder / "vscode" / "data" / "User" / "settings.json"
+    if not settings.exists():
+        settings.parent.mkdir(parents=True, exist_ok=True)
+        settings.write_text(json.dumps(SETTINGS, indent=2), "ascii")
     token_file = context.folder / "vscode-token"  # every user can read the arguments of a command
     token_file.touch(0o600)
     token_file.write_text(token, "ascii")
     where = ["--host", "127.0.0.1", "--port", str(port), "--connection-token-file", str(token_file)]
     if name == "code":
-        return [path, "serve-web", *where, "--server-data-dir", data, "--accept-server-license-terms"], {}
-    return [path, *where, "--server-data-dir", data, "--disable-workspace-trust", "--telemetry-level", "off"], {}
+        return [path, "serve-web", *where, "--server-data-dir", data, "--accept-server-license-terms"]
+    start = _bundled_server(path, context.environ.get("PATH", os.defpath)) if name == "code-server" else [path]
+    return [*start, *where, "--server-data-dir", data, "--disable-workspace-trust", "--telemetry-level", "off"]
+
+
+def _bundled_server(path: str, search: str) -> list[str]:
+    """Return the command that starts the VS Code server in a code-server, as archives, Debian and npm install it."""
+    for folder in Path(path).resolve().parents:
+        for top in (folder, folder / "lib" / "code-server"):
+            server, own_node = top / "lib" / "vscode" / "out" / "server-main.js", top / "lib" / "node"
+            node = str(own_node) if own_node.is_file() else shutil.which("node", path=search)
+            if server.is_file() and node:
+                return [node, str(server)]
+    raise OSError(UNKNOWN_CODE_SERVER.format(path=path))

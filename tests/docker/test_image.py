@@ -8,6 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -82,12 +83,12 @@ class TestBuilding:
         said: list[str] = []
         assert await image.build(client, base_image(), said.append) == tag
         assert said == []
-        assert await image.find(client, base_image()) == tag == await image.current_tag(client, base_image())
+        assert await image.find(client, base_image()) == tag
 
     async def test_changed_code_has_another_tag_and_rebuilds_only_the_last_steps(
         self, client: docker.DockerClient, tmp_path: Path
     ) -> None:
-        await asyncio.to_thread(sandbox_image)
+        await image.build(client, base_image(), lambda step: None, recipe=changed(tmp_path, "ONE = 0\n"))
         recipe = changed(tmp_path, "ONE = 1\n")
         assert await image.find(client, base_image(), recipe) is None
         said: list[str] = []
@@ -97,6 +98,18 @@ class TestBuilding:
         assert await image.find(client, "", recipe) == tag, "who built it with --base need not name the base again"
         other = changed(tmp_path, "ONE = 2\n")
         assert [await image.find(client, base, other) for base in (base_image(), "")] == [None, None]
+
+    async def test_image_with_extras_serves_who_wants_fewer(self, client: docker.DockerClient, tmp_path: Path) -> None:
+        plain = changed(tmp_path, "ONE = 1\n")
+        extended = replace(plain, extras=build_context.EXTRAS)
+        tag = await image.build(client, base_image(), lambda step: None, recipe=plain)
+        assert [await image.find(client, base_image(), recipe) for recipe in (plain, extended)] == [tag, None]
+        name = extended.tag(client.images.get(base_image()).id)
+        labels = {builder.EXTRAS_LABEL: "vscode", builder.CONTENT_LABEL: plain.content()}
+        text = f"FROM {tag}\nLABEL {' '.join(f'{key}={value}' for key, value in labels.items())}\n"
+        client.images.build(fileobj=io.BytesIO(text.encode()), tag=name, rm=True)
+        for base in (base_image(), ""):
+            assert [await image.find(client, base, recipe) for recipe in (plain, extended)] == [name, name]
 
     async def test_image_is_found_without_its_base(self, client: docker.DockerClient, tmp_path: Path) -> None:
         base = f"{TRIAL}:base"

@@ -298,6 +298,9 @@ class UserControlDouble:
         self._session._wish("run_command", command)
         await self._session.stream.append(CmdRunAction(command=command), EventSource.USER)
 
+    async def prepare(self) -> None:
+        self._session._wish("prepare")
+
 
 class ActiveModelDouble:
     """The model."""

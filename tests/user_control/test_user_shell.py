@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.conversations.conversation_manager import ConversationManager
-from core.errors import UsageError
+from core.errors import RuntimeUnavailableError, UsageError
 from core.events import (
     AgentState,
     CmdOutputObservation,
@@ -49,6 +49,16 @@ async def test_user_command_runs_in_the_agents_shell_and_is_read_by_the_model(tm
         (message,) = [m["content"] for m in build_messages(events) if m["role"] == "user"]
         assert "User executed the command:\nmkdir sub" in message
         assert "Observed result of command executed by user:\nmade" in message
+
+
+async def test_sandbox_is_started_before_the_first_message(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH]) as session:
+        with pytest.raises(RuntimeUnavailableError):
+            await session.runtime.forward_port(1)
+        await session.user_control.prepare()
+        await session.user_control.prepare()
+        assert await session.runtime.forward_port(1)
+        assert await session.runtime.ports() == []
 
 
 async def test_interrupted_user_command_keeps_its_output(tmp_path: Path) -> None:

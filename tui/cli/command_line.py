@@ -113,6 +113,14 @@ def parser() -> argparse.ArgumentParser:
         "build", help="build the image if it does not exist; prints its name"
     )
     building.add_argument("--base", metavar="IMAGE", help="Debian-based image to build on")
+    building.add_argument(
+        "--with",
+        action="append",
+        choices=["vscode"],
+        default=[],
+        dest="extras",
+        help="add VS Code for the browser (code-server)",
+    )
     building.add_argument("--force", action="store_true", help="rebuild every step")
 
     completion = commands.add_parser("completion", help="print the script with which a shell completes commands")

@@ -34,11 +34,13 @@ async def build(options: argparse.Namespace) -> int:
     """
     settings = load(home_folder(os.environ), os.environ).docker
     base = options.base or settings.base or image.DEFAULT_BASE
+    extras = tuple(name for name in image.EXTRAS if name in options.extras)
+    recipe = image.Recipe(image.User.of_host(), extras=extras)
     try:
         client = await asyncio.to_thread(connect, settings.engine)
         try:
             with Steps(sys.stderr) as steps:
-                tag = await image.build(client, base, steps.begin, force=options.force)
+                tag = await image.build(client, base, steps.begin, recipe=recipe, force=options.force)
         finally:
             await asyncio.to_thread(client.close)
     except RuntimeUnavailableError as error:

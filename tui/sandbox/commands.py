@@ -222,6 +222,7 @@ def open_editor(app: Context) -> None:
 
 
 async def _open_editor(app: Context, tab: ConversationTab) -> None:
+    await tab.session.user_control.prepare()
     address = urlsplit(sanitize_line(await tab.session.runtime.editor(), ADDRESS_CHARS))
     port = await tab.session.runtime.forward_port(address.port or 0)
     _show_address(app, address._replace(scheme="http", netloc=f"127.0.0.1:{port}").geturl(), _("VS Code"))

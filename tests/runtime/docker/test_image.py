@@ -12,6 +12,7 @@ import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,13 @@ class TestTag:
         tags.append(recipe.tag("sha256:1"))
         assert len(set(tags)) == len(tags)
         assert all(re.fullmatch(r"handloom-sandbox:[0-9a-f]{12}", tag) for tag in tags)
+
+    def test_tag_depends_on_the_extras_and_the_content_does_not(self, root: Path) -> None:
+        plain = Recipe(User(1000, 1000), root=root)
+        extended = replace(plain, extras=("vscode",))
+        assert plain.tag("sha256:1") != extended.tag("sha256:1")
+        assert plain.content() == extended.content()
+        assert [list(recipe.sufficient()) for recipe in (plain, extended)] == [[extended, plain], [extended]]
 
     def test_tag_ignores_time_and_mode(self, root: Path) -> None:
         recipe = Recipe(User(1000, 1000), root=root)

@@ -6,9 +6,11 @@ listens on the given address, and reports it like they do.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -52,6 +54,15 @@ def install(folder: Path, name: str, text: str) -> None:
     program.chmod(0o755)
 
 
+def install_code_server(folder: Path, *layout: str) -> None:
+    """The files of an archive or a package of code-server that are used, below `layout`."""
+    top = folder.joinpath(*layout)
+    (top / "lib" / "vscode" / "out").mkdir(parents=True)
+    (top / "lib" / "vscode" / "out" / "server-main.js").write_text(EDITOR)
+    (top / "lib" / "node").write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    (top / "lib" / "node").chmod(0o755)
+
+
 async def told(plugin: VSCodePlugin) -> dict[str, str | None]:
     """What `GET /vscode/connection_token` answers."""
     app = web.Application()
@@ -85,6 +96,40 @@ async def test_editor_listens_on_loopback_with_a_token(made: VSCodePlugin, tmp_p
     assert parse_qs(urlsplit(url).query)["tkn"] == [said["token"]]
     assert await status_of(url) == 200
     assert await status_of(url.replace(said["token"] or "", "0" * 64)) == 403
+
+
+@pytest.mark.parametrize("layout", [(), ("lib", "code-server")])
+async def test_code_server_takes_the_token_from_the_address(
+    made: VSCodePlugin, tmp_path: Path, layout: tuple[str, ...]
+) -> None:
+    install(tmp_path, "code-server", "#!/bin/sh\nexit 1\n")
+    install_code_server(tmp_path, *layout)
+    said = await told(made)
+    url = said["url"] or ""
+    assert await status_of(url) == 200
+    assert await status_of(url.replace(said["token"] or "", "0" * 64)) == 403
+    (settings,) = tmp_path.rglob("settings.json")
+    assert json.loads(settings.read_text())["chat.disableAIFeatures"]
+
+
+async def test_code_server_without_its_files_is_reported(made: VSCodePlugin, tmp_path: Path) -> None:
+    install(tmp_path, "code-server", "#!/bin/sh\nexit 1\n")
+    with pytest.raises(OSError, match="code-server has no VS Code server beside it"):
+        await made.start()
+
+
+async def test_folder_is_quoted_in_the_address(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    install(tmp_path, "openvscode-server", EDITOR)
+    (tmp_path / "a & b").mkdir()
+    plugin = VSCodePlugin(
+        replace(place(tmp_path, environ={"PATH": str(tmp_path / "bin")}), working_dir=str(tmp_path / "a & b"))
+    )
+    try:
+        url = (await told(plugin))["url"] or ""
+    finally:
+        await plugin.aclose()
+    assert parse_qs(urlsplit(url).query)["folder"] == [str(tmp_path / "a & b")]
 
 
 async def test_token_request_starts_the_editor_again(made: VSCodePlugin, tmp_path: Path) -> None:

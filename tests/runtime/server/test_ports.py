@@ -73,7 +73,7 @@ async def test_port_in_the_sandbox_is_listed_and_reached_from_outside(tmp_path: 
 
 
 @pytest.mark.bubblewrap
-async def test_web_server_of_the_agent_is_opened(tmp_path: Path) -> None:
+async def test_web_server_of_the_agent_is_opened(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     workspace = tmp_path / "workspace"
     workspace.mkdir()
     (workspace / "index.html").write_text("<h1>built here</h1>")
@@ -94,5 +94,6 @@ async def test_web_server_of_the_agent_is_opened(tmp_path: Path) -> None:
             while not runtime._tunnels:
                 await asyncio.sleep(0.01)
     assert not runtime._tunnels
+    assert [record.message for record in caplog.records if record.name == "asyncio"] == []
     assert await kept_open[0].read() == b""
     kept_open[1].close()

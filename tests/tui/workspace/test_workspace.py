@@ -692,6 +692,7 @@ async def test_port_of_the_sandbox_is_forwarded_and_its_address_shown(it: Runnin
 async def test_editor_of_the_sandbox_is_forwarded_with_its_token(it: Running) -> None:
     await it.press("ctrl+x", "V")
     await until(it.pilot, lambda: "There is no editor." in it.screen_text())
+    assert it.session.wishes == [("prepare",)]
     it.session.editor_address = "http://example.org:4000/?tkn=abc&folder=/w\x1b[2J"
     await it.press("escape", "ctrl+x", "V")
     await until(it.pilot, lambda: isinstance(it.app.screen, TextScreen))
