@@ -34,7 +34,7 @@ async def letters(stage: Stage, kind: str) -> list[str]:
     """The letters over the first element of a kind."""
     await until(stage, lambda: any(one.kind == kind for one in stage.app.workspace.browser._layout_of_page.elements))
     await stage.pilot.press("f")
-    return next(list(keys) for keys, one in stage.app.workspace.browser._letters.items() if one.kind == kind)
+    return next(list(keys) for keys, one in stage.app.workspace.browser.letters.items() if one.kind == kind)
 
 
 async def write(stage: Stage, kind: str, text: str) -> None:
@@ -70,7 +70,7 @@ async def test_user_fills_a_form_and_the_agent_reads_the_result(
             await until(stage, lambda: stage.rests)
             await stage.pilot.press("f5")
             await stage.pilot.press("f")
-            assert not stage.app.workspace.browser._letters, "the agent has the browser"
+            assert not stage.app.workspace.browser.letters, "the agent has the browser"
             await stage.pilot.press("f12")
             await until(stage, lambda: stage.session.user_control.browser.is_on)
             await stage.session.user_control.browser.settled()
