@@ -276,7 +276,7 @@ async def test_restarted_server_reconnects_the_page(
     (ran,) = [event for event in events if event.get("action") == "run" and "begun" in event["args"]["command"]]
     assert [event["cause"] for event in events if event.get("observation") in ("run", "error")] == [ran["id"]]
 
-    async with screen.page.expect_websocket():
+    async with screen.page.expect_websocket(timeout=90_000):
         again = await asyncio.to_thread(kept)
     assert again.token == first.token
     await screen.shows("begun-42", "stopped")
