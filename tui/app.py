@@ -84,6 +84,10 @@ ALWAYS_POSSIBLE = frozenset({"app.redraw"})
 """Commands that also work while a dialog is open."""
 
 
+BEGINNINGS = "/!@"
+"""What begins a command, a shell command and a mention, besides letters and digits of a message."""
+
+
 class HandloomApp(App[None], inherit_bindings=False):
     """The app. It has no keys of Textual's; those to quit are in the table."""
 
@@ -357,7 +361,9 @@ class HandloomApp(App[None], inherit_bindings=False):
     def _is_for_prompt(self, event: events.Key) -> bool:
         """Whether the focused pane has no use for a letter, so that the user means the prompt."""
         workspace, tab = self.workspace, self.tabs.conversation
-        if not event.is_printable or event.key == "space" or self.screen is not workspace or tab is None:
+        character = event.character or ""  # a terminal's reply that arrives in pieces may look like other characters
+        begins_text = character.isalnum() or (character != "" and character in BEGINNINGS)
+        if not begins_text or "+" in event.key or self.screen is not workspace or tab is None:
             return False
         if workspace.scope not in PANE_SCOPES or workspace.main_input is not workspace.prompt:
             return False
