@@ -92,8 +92,8 @@ class GraphicsSession:
         from tui.terminal_io.graphics.kitty import PICTURE_IDS
 
         method = self._terminal.method if self._terminal is not None else "blocks"
-        if self._terminal is not None and self._terminal.draws_sextants:
-            GLYPHS.shapes = "sextants"
+        if self._terminal is not None:  # in tmux, another one than before may show us
+            GLYPHS.shapes = "sextants" if self._terminal.draws_sextants else "quadrants"
         if method == "kitty" and PICTURE_IDS.style is None:
             in_tmux = self._terminal is not None and self._terminal.is_in_tmux  # which may reduce 24 bits
             of_256 = in_tmux or self._app.console.color_system != "truecolor"

@@ -139,6 +139,23 @@ def test_multiplexer_is_not_queried(inside: str) -> None:
     assert written == []
 
 
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        *(("VTE(7600)", True), ("VTE(6200)", False), ("WezTerm 20240203", True), ("foot(1.20.1)", True)),
+        *(("XTerm(390)", False), ("", False), ("VTE(x)", False)),
+    ],
+)
+def test_sextants_are_used_where_the_terminal_draws_them_itself(name: str, expected: bool) -> None:
+    terminal = GraphicsTerminal("auto", {}, lambda _: None)
+    changes: list[bool] = []
+    terminal.on_change = lambda: changes.append(terminal.draws_sextants)
+    terminal.handle_reply(f"\x1bP>|{name}\x1b\\")
+    assert terminal.draws_sextants is expected
+    assert changes == [True] * expected
+    assert not GraphicsTerminal("blocks", {}, lambda _: None).draws_sextants
+
+
 def test_inside_tmux_kitty_gets_its_commands_one_by_one() -> None:
     written: list[str] = []
     terminal = GraphicsTerminal("auto", {"TMUX": "1"}, written.append)
