@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SECTION = "models"
 ABOUT = _("The model of new conversations, and the API keys of providers.")
-CHOOSE = f"{SECTION}.choose"
+MODEL = f"{SECTION}.model"
 HAS_KEY, NO_KEY = _("has a key"), _("no key yet")
 ENTER = _("Press Enter to change this.")
 
@@ -33,7 +33,7 @@ class ModelRow(Setting):
 def setting_rows(manager: ConversationManager) -> list[Setting]:
     """A row for the model, and one for each provider, named by the variable of its key."""
     help = _("The model of new conversations; Enter shows all of them with their prices.")
-    rows: list[Setting] = [_row(CHOOSE, help, manager.settings.model or "")]
+    rows: list[Setting] = [_row(MODEL, help, manager.settings.model or "")]
     for wanted, has_key in manager.keys.providers():
         help = _("The API key of {provider}; Enter asks for it, checks it, and stores it.")
         help = help.format(provider=sanitize_line(wanted.label, 40))
@@ -47,7 +47,7 @@ def _row(name: str, help: str, value: str) -> Setting:
 
 async def open_row(app: Context, manager: ConversationManager, name: str) -> None:
     """Let the user choose the model, or enter the key of a provider. Raises ConfigurationError."""
-    if name == CHOOSE and (model := await pick_model(app)):
+    if name == MODEL and (model := await pick_model(app)):
         await manager.choose_model(model)
         app.flash(_("New conversations use {model}.").format(model=sanitize_line(model, 60)))
     for wanted, _has_key in manager.keys.providers():

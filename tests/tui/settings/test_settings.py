@@ -139,7 +139,7 @@ async def test_change_saved_after_the_screen_closed_is_not_drawn(tmp_path: Path)
 async def test_models_lead_to_the_key_of_a_provider_and_back(tmp_path: Path) -> None:
     keys = KeysDouble(offered=[(KeyWanted("anthropic/one", "ANTHROPIC_API_KEY", "Anthropic"), False)])
     async with settings_of(tmp_path, keys=keys) as it:
-        assert list_of(it).highlighted_option.id == "models.choose"  # type: ignore[union-attr]
+        assert list_of(it).highlighted_option.id == "models.model"  # type: ignore[union-attr]
         await go_to(it, "models.ANTHROPIC_API_KEY")
         assert "no key yet" in it.screen_text()
         await it.press("left", "delete")

@@ -146,7 +146,7 @@ async def test_ansi_theme_uses_only_the_terminals_colours(name: str) -> None:
     [
         (["ctrl+p"], "Show every key."),
         (["slash"], "/help"),
-        (["ctrl+x", "comma"], "choose"),
+        (["ctrl+x", "comma"], "model"),
         (["ctrl+x", "m"], "demo"),
         (["f3"], "exit 0"),
     ],
