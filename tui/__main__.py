@@ -284,6 +284,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
         await asyncio.to_thread(log_to, home, lambda line: redact(line))  # noqa: PLW0108 -- the one of the manager, once there is one
     given = {"model": options.model, "runtime": options.runtime}
     given |= {"agent__name": options.agent, "agent__instructions": options.instructions}
+    given["agent__confirm"] = options.confirm
     if options.trusts:
         given["trust__projects"] = "always"
     settings = await asyncio.to_thread(load, home, os.environ, **given)

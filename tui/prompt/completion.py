@@ -12,6 +12,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
@@ -283,7 +284,7 @@ class Completer:
         elif trigger.place != self._closed:
             self._closed = None
             self._answered.clear()
-            self._prompt.run_worker(self._ask(trigger), group="list", exclusive=True, exit_on_error=False)
+            self._prompt.run_worker(partial(self._ask, trigger), group="list", exclusive=True, exit_on_error=False)
 
     def _find_trigger(self) -> Trigger | None:
         prompt = self._prompt
