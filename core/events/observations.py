@@ -31,7 +31,7 @@ def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
 class CmdOutputMetadata(BaseModel):
     """Facts that the shell reports after a command."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     exit_code: int = -1
     """-1 while the command is running, or if unknown."""
@@ -274,7 +274,7 @@ class AgentThinkObservation(Observation):
 class MicroagentKnowledge(BaseModel):
     """Knowledge of a microagent that a trigger word activated."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     name: str
     trigger: str
