@@ -125,7 +125,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         """Keys from before the first frame; None afterwards."""
         self._create_features()
         self._theme_problems = self.themes.begin()
-        self.stylesheet.set_variables(self.get_css_variables())  # or every style sheet would be read twice
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def _create_features(self) -> None:
         self.themes: Themes = Themes(self)
@@ -153,7 +153,7 @@ class HandloomApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         """Draw the first frame; slower work waits for it."""
-        problems = [*self._theme_problems, *shortened(KEYMAP.problems)]
+        problems = [*self._theme_problems, *self.themes.apply(), *shortened(KEYMAP.problems)]
         self.window.open()
         self.frames.start()
         self.call_after_refresh(self.begin, problems)
