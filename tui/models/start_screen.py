@@ -284,7 +284,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         self.query(".-key").set(display=not prefix or self._wanted is not None)
         self.query_one(".endpoint").add_class("-asked")
         field = self.query_one("#model" if prefix else "#url", Input)
-        field.focus()
+        self.set_focus(field)  # at once: the next key is text
         self.call_after_refresh(self.query_one(".endpoint").scroll_visible, animate=False)
 
     def _show_state(self, text: str) -> None:
