@@ -78,7 +78,7 @@ async def test_crashed_page_is_replaced(browser: Browser, site: Site) -> None:
 
 
 def test_forked_renderer_that_has_no_name_yet_is_no_zygote(tmp_path: Path) -> None:
-    code = "import os, sys, time; os.fork(); print('forked', flush=True); sys.stdin.read()"
+    code = "import os, sys; os.fork(); os.write(1, b'forked\\n'); sys.stdin.read()"
     command = [sys.executable, "-c", code, "--type=zygote", f"{tmp_path}/profile"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as zygote:
         assert zygote.stdout is not None
