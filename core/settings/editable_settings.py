@@ -160,8 +160,9 @@ def fields(model: type, above: str = "") -> list[tuple[str, FieldInfo]]:
 def _section_of(info: FieldInfo) -> type | None:
     """Return the class of a section; None for a field with a value. The screen's section is a plain dataclass."""
     section = info.annotation
-    is_section = isinstance(section, type) and (issubclass(section, BaseModel) or is_dataclass(section))
-    return section if is_section else None
+    if isinstance(section, type) and (issubclass(section, BaseModel) or is_dataclass(section)):
+        return section
+    return None
 
 
 @cache

@@ -10,6 +10,7 @@ from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.footer import MODES, next_mode
 
 if TYPE_CHECKING:
+    from tui.app import HandloomApp
     from tui.workspace.context import Context
     from tui.workspace.conversation import ConversationTab
 
@@ -43,13 +44,13 @@ def next_waiting(app: Context) -> None:
     app.flash(_("No conversation is waiting for you."))
 
 
-def change_mode(app: Context) -> None:
+def change_mode(app: HandloomApp) -> None:
     """Take the next mode of confirmation."""
     if (tab := app.tabs.conversation) is not None:
         _set_mode(app, tab, next_mode(str(tab.session.approval.mode), _own_mode(app)))
 
 
-def choose_mode(app: Context, name: str = "") -> None:
+def choose_mode(app: HandloomApp, name: str = "") -> None:
     """Take the mode of this name; without one, the user chooses it from a list."""
     tab = app.tabs.conversation
     if tab is None:
@@ -74,12 +75,12 @@ def choose_mode(app: Context, name: str = "") -> None:
     app.attempt(choose())
 
 
-def _own_mode(app: Context) -> str:
+def _own_mode(app: HandloomApp) -> str:
     """The mode of the settings."""
     return str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
 
 
-def _set_mode(app: Context, tab: ConversationTab, mode: str) -> None:
+def _set_mode(app: HandloomApp, tab: ConversationTab, mode: str) -> None:
     tab.session.approval.set_mode(mode)
     app.attempt(tab.session.approval.store_mode(mode, own=mode == _own_mode(app)))
     app.flash(MODE_MESSAGES[mode])
