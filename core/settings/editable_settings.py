@@ -147,7 +147,7 @@ def fields(model: type, above: str = "") -> list[tuple[str, FieldInfo]]:
     The description of a field is its docstring.
     """
     found = []
-    for name, info in _fields_of(model).items():
+    for name, info in fields_of(model).items():
         if get_origin(info.annotation) is dict:
             continue  # sections named by the user are edited in the file
         if (section := _section_of(info)) is not None:
@@ -166,7 +166,8 @@ def _section_of(info: FieldInfo) -> type | None:
 
 
 @cache
-def _fields_of(section: type) -> Mapping[str, FieldInfo]:
+def fields_of(section: type) -> Mapping[str, FieldInfo]:
+    """Return the fields of a section, with their docstrings as descriptions."""
     checked: Any = section if issubclass(section, BaseModel) else checked_dataclass(section, frozen=True)
     fields: Mapping[str, FieldInfo] = checked.__pydantic_fields__
     for owner in section.__mro__:
