@@ -48,6 +48,7 @@ VERBS = {
     "run": "tui.cli.run:run",
     "again": "tui.rerun.cli:run",
     "rerun": "tui.rerun.cli:run",
+    "batch": "tui.batch.cli:batch",
     "list": "tui.sessions.cli:list_conversations",
     "search": "tui.sessions.cli:search",
     "rename": "tui.sessions.cli:rename",

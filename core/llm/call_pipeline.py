@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import Protocol
 
+from core.llm.budget import KeepBudget
 from core.llm.cassette import RecordCalls
 from core.llm.inline_images import InlineImages
 from core.llm.prompted_tools import PromptedTools
@@ -29,7 +30,8 @@ ORDER: Sequence[type[CallStep]] = (
     PromptedTools,  # first: it calls `next` again, without tools, when the model has none
     InlineImages,  # after the messages have their final form, so that each image is read once a call
     RecordCalls,  # before the router: the cassette has one exchange for a call, whichever model answered
-    Router,  # last: sends the call to the chosen model or to one of its helpers
+    Router,  # sends the call to the chosen model or to one of its helpers
+    KeepBudget,  # last: each of these models has its own price
 )
 
 

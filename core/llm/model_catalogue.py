@@ -79,6 +79,9 @@ class Capabilities:
     """In tokens."""
     vision: bool | None = None
     """Whether it supports images."""
+    price_in: float | None = None
+    """US dollars for a million tokens of the prompt; `price_out` for those of the answer."""
+    price_out: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

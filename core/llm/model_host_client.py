@@ -207,7 +207,10 @@ class ModelHost:
         """Return what litellm's tables say about a model, which are loaded once. Raises FailedCall."""
         if self._capabilities is None:
             lines = await self.models()
-            self._capabilities = {name: Capabilities(window, vision) for name, window, _, _, vision in lines}
+            self._capabilities = {
+                name: Capabilities(window, vision, price_in, price_out)
+                for name, window, price_in, price_out, vision in lines
+            }
         return self._capabilities.get(model, Capabilities())
 
     async def aclose(self) -> None:
@@ -326,7 +329,20 @@ class HostedLLM:
         """Return what is known about it. The first call waits seconds until litellm is loaded. Raises ModelError."""
         known = await self._host.capabilities(self._model)
         vision = known.vision if self._settings.vision == "auto" else self._settings.vision == "yes"
-        return Capabilities(self._facts.context_window or known.context_window, vision)
+        prices = (known.price_in, known.price_out)
+        if self._facts.price_in is not None and self._facts.price_out is not None:
+            prices = (self._facts.price_in, self._facts.price_out)
+        return Capabilities(self._facts.context_window or known.context_window, vision, *prices)
+
+    async def most_cost(self, prompt_tokens: int) -> float | None:
+        """US dollars that an answer to a prompt of this size can cost at most; None if that is not known.
+
+        It is not known without prices, or if nothing limits the length of an answer. Raises ModelError.
+        """
+        known, longest = await self.capabilities(), self._settings.max_tokens
+        if known.price_in is None or known.price_out is None or longest is None:
+            return None
+        return (prompt_tokens * known.price_in + longest * known.price_out) / 1_000_000
 
     async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
         """Call the model, and retry temporary errors. Raises ModelError; cancelling returns at once."""

@@ -29,6 +29,7 @@ from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
+from core.llm.budget import Budget, KeepBudget
 from core.llm.call_pipeline import CallPipeline, CallStep
 from core.llm.cassette import CassetteLLM, Recorder, Scrubber
 from core.llm.model_catalogue import (
@@ -120,14 +121,17 @@ class LLMRegistry:
         self._environ = environ
         self.redactor: Redactor | None = None
         """Redacts secrets in recordings; None redacts those of the environment."""
+        self.budget: Budget | None = None
+        """What the calls of all models may cost together; None for no limit and no sum."""
         self._facts: Sequence[Sequence[Any]] = ()
         self._recorder: tuple[Path, Recorder] | None = None
 
     def create(self, name: str, workspace: str, settings: LLMSettings, models: NamedModels) -> LLM:
         """Create a model without helpers. Reads files. Raises ConfigurationError."""
-        return create_llm(
+        llm = create_llm(
             name, workspace=workspace, host=self.host, settings=settings, models=models, environ=self._environ
         )
+        return llm if self.budget is None else CallPipeline(llm, KeepBudget(self.budget, llm))
 
     def create_chat(self, name: str, workspace: str, settings: LLMSettings, models: NamedModels) -> LLM:
         """Create the model of a conversation, with its helpers, and recorded if the settings say so.

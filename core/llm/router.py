@@ -177,7 +177,8 @@ def helpers_of(name: str, settings: CallSettings, create: Callable[[str], LLM]) 
 
 async def capabilities_of(llm: LLM) -> Capabilities:
     """Return what is known about a model; one that plays a file supports images and has no limit."""
-    return await llm.capabilities() if isinstance(llm, HostedLLM) else Capabilities(vision=True)
+    model = llm.model if hasattr(llm, "steps") and hasattr(llm, "model") else llm  # of a pipeline
+    return await model.capabilities() if isinstance(model, HostedLLM) else Capabilities(vision=True)
 
 
 def _has_pictures(request: LLMRequest) -> bool:

@@ -223,6 +223,11 @@ class ScriptedLLM:
     async def aclose(self) -> None:
         """Do nothing: there is nothing to close."""
 
+    @property
+    def most_cost(self) -> float:
+        """US dollars of its most expensive turn."""
+        return max((turn.usage.cost for turn in self._script.turns), default=0.0)
+
     def _turn(self, index: int) -> ScriptedTurn:
         turns = self._script.turns
         if index >= len(turns):

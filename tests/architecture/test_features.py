@@ -20,6 +20,9 @@ FOUNDATIONS = {
 }
 EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
     "core": {
+        ("batch", "conversations"): "an attempt is a conversation",
+        ("batch", "import_export"): "an attempt is exported beside its work",
+        ("batch", "session"): "an attempt is a conversation",
         ("acp", "delegation"): "another agent has its own conversation, so it is a delegate",
         ("hooks", "sandbox"): "hooks run in the sandbox, but not as actions",
         ("replay", "undo"): "a replay shows turns that were undone as such",

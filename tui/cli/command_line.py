@@ -73,6 +73,7 @@ def parser() -> argparse.ArgumentParser:
     )
 
     _run(commands)
+    _batch(commands)
     acp = commands.add_parser(
         "acp", help="serve an editor over the Agent Client Protocol; the editor starts this command"
     )
@@ -390,6 +391,34 @@ def _run(commands: Commands) -> None:
         ),
     )
     run.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
+
+
+def _batch(commands: Commands) -> None:
+    batch = commands.add_parser("batch", help="run a list of tasks, several at a time; run again, it goes on")
+    batch.add_argument("tasks", type=Path, metavar="TASKS", help="a .jsonl or .csv file, or a folder of .md files")
+    batch.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the ledger and the results")
+    batch.add_argument("--workers", type=int, default=4, metavar="N", help="tasks at the same time (default: 4)")
+    batch.add_argument("--attempts", type=int, default=2, metavar="N", help="attempts for each task (default: 2)")
+    batch.add_argument("--budget", type=float, metavar="USD", help="what all model calls may cost together")
+    batch.add_argument("--model", metavar="M", help="model of tasks that name none")
+    batch.add_argument("--agent", metavar="NAME", help="agent of tasks that name none")
+    _runtime(batch)
+    batch.add_argument(
+        "--confirm", choices=MODES, default="never", help="which actions need confirmation; they are denied"
+    )
+    batch.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
+    batch.add_argument(
+        "--retry-failed",
+        nargs="?",
+        const="",
+        choices=["", "failed", "limit", "stuck", "error"],
+        metavar="HOW",
+        help="run failed tasks again: all, or those that ended so (failed, limit, stuck, error)",
+    )
+    batch.add_argument(
+        "--amend", action="store_true", help="use a list of tasks that has changed meanwhile"
+    )
+    batch.add_argument("--json", action="store_true", help="print one JSON object for each attempt that begins or ends")
 
 
 def _trust_option(command: argparse.ArgumentParser) -> None:

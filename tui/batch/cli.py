@@ -1,0 +1,129 @@
+"""`handloom batch`: carries out a list of tasks. Run again, it goes on where it ended.
+
+Standard output has the path of the results; progress is on standard error, or one line of JSON for each attempt.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import time
+
+from core.batch.driver import Driver, left_s
+from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
+from core.batch.local_engine import LocalEngine
+from core.batch.results import RESULTS, write_results
+from core.batch.tasks import BatchTask, read_tasks
+from core.environment import home_folder
+from core.errors import ConfigurationError, ExitStatus, StoreError, UsageError
+from core.llm.budget import Budget
+from core.settings.config import load
+from tui.cli.output import notice, say
+from tui.cli.run import command_manager, interrupts
+
+ANSWER_TOKENS = 16_384
+"""The longest answer of a model under a budget, if the settings have no limit: the most that it costs must be known."""
+
+
+async def batch(options: argparse.Namespace) -> int:
+    """Run a batch and return the exit status. Raises HandloomError only before it begins."""
+    if options.workers < 1 or options.attempts < 1:
+        raise UsageError("--workers and --attempts must be at least 1.")
+    tasks = await asyncio.to_thread(read_tasks, options.tasks)
+    home = home_folder(os.environ)
+    capped = ANSWER_TOKENS if options.budget is not None else None
+    given = {
+        "model": options.model,
+        "runtime": options.runtime,
+        "agent__name": options.agent,
+        "agent__confirm": options.confirm,
+        "conversations__max_concurrent": max(options.workers, 64),
+        "conversations__close_delay_s": 0,
+    }
+    settings = await asyncio.to_thread(load, home, os.environ, **given)
+    if capped is not None and settings.llm.max_tokens is None:
+        settings = settings.model_copy(update={"llm": settings.llm.model_copy(update={"max_tokens": capped})})
+    if not settings.model and (lacking := next((task for task in tasks if not task.model), None)) is not None:
+        raise ConfigurationError(f"Task {lacking.id} has no model, and none is configured. Pass --model.")
+    interrupted = interrupts()
+    with Ledger(options.out) as ledger:
+        ledger.begin(tasks, amend=options.amend)
+        if options.retry_failed is not None:
+            states = [AttemptState(options.retry_failed)] if options.retry_failed else []
+            notice(f"{ledger.retry(states)} failed tasks run again.")
+        budget = Budget(options.budget, ledger.spent())
+        async with command_manager(home, settings) as manager:
+            manager.factory.llms.budget = budget
+            engine = LocalEngine(manager, options.out.absolute(), options.workers, approve=options.yes)
+            progress = _Progress(ledger, tasks, budget, is_json=options.json)
+            driver = Driver(
+                ledger,
+                engine,
+                options.out.absolute(),
+                budget=budget,
+                workers=options.workers,
+                attempts=options.attempts,
+                on_change=progress.note,
+            )
+            try:
+                status = await driver.run(interrupted)
+            finally:
+                await engine.aclose()
+        try:
+            await asyncio.to_thread(write_results, ledger.rows(), options.out, settings.model)
+        except OSError as error:
+            raise StoreError(
+                f"The results cannot be written: {error.strerror}. Free some space, then run again."
+            ) from error
+        progress.end(status)
+    if not options.json:
+        say(str(options.out / RESULTS))
+    return status
+
+
+class _Progress:
+    """Says what happens: a line for each attempt that ends."""
+
+    def __init__(self, ledger: Ledger, tasks: list[BatchTask], budget: Budget, *, is_json: bool) -> None:
+        self._ledger, self._total, self._budget, self._is_json = ledger, len(tasks), budget, is_json
+        self._began = time.monotonic()
+        self._before = self._finished()
+        if not is_json:
+            waiting = self._total - self._before
+            notice(f"{self._total} tasks, {waiting} to do." if self._before else f"{self._total} tasks.")
+
+    def _finished(self) -> int:
+        counts = self._ledger.counts()
+        return counts[TaskState.DONE] + counts[TaskState.FAILED]
+
+    def note(self, id: str, attempt: int, ended: Ended | None) -> None:
+        """An attempt begins (None) or has ended."""
+        if self._is_json:
+            how = {"state": "running"} if ended is None else {"state": ended.state.value, "reason": ended.reason}
+            if ended is not None:
+                how |= {"cost": ended.cost, "conversation_id": ended.conversation}  # type: ignore[dict-item]
+            say(json.dumps({"id": id, "attempt": attempt, **how}, ensure_ascii=False))
+        elif ended is not None:
+            done = self._finished()
+            left = left_s(done - self._before, self._total - self._before, self._began)
+            about = f", about {left / 60:.0f} min left" if left is not None and left >= 60 else ""
+            cost = f", ${self._budget.spent:,.2f} spent" if self._budget.spent else ""
+            why = f": {ended.reason.splitlines()[0]}" if ended.reason else ""
+            notice(f"[{done}/{self._total}{cost}{about}] {id}: {ended.state.value}{why}")
+
+    def end(self, status: ExitStatus) -> None:
+        """Say how the batch ended, and how to go on."""
+        if self._is_json:
+            return
+        counts = self._ledger.counts()
+        notice(
+            f"{counts[TaskState.DONE]} done, {counts[TaskState.FAILED]} failed, {counts[TaskState.WAITING]} waiting."
+        )
+        if self._budget.is_spent:
+            notice("The budget is spent. Run the same command with a larger --budget to go on.")
+        elif status is ExitStatus.INTERRUPTED:
+            notice("Interrupted. Run the same command to go on.")
+        elif status is ExitStatus.ERROR:
+            notice("Run the same command with --retry-failed to try the failed tasks again.")
