@@ -6,6 +6,7 @@ Imports no more than the first frame needs; each branch imports what it uses of 
 from __future__ import annotations
 
 import argparse
+import gc
 import os
 import sys
 from contextlib import suppress
@@ -37,10 +38,9 @@ def main(arguments: list[str] | None = None) -> int:
 
         sys.stdout.write(f"handloom {version('handloom')}\n")
         return 0
-    if options.command in (None, "demo"):
-        return _workspace(options)
-    if options.command == "replay":
-        return _replay(options)
+    if options.command in (None, "demo", "replay"):
+        gc.disable()  # until the workspace is open: nearly everything that a start creates stays
+        return _replay(options) if options.command == "replay" else _workspace(options)
     return _verb(options)
 
 
@@ -241,6 +241,7 @@ def _by_lines(start: StartOptions) -> int:
     from tui.cli import output
     from tui.screen_reader import screen_reader
 
+    gc.enable()
     try:
         return int(asyncio.run(screen_reader.run(start, lambda: connect(start))))
     except HandloomError as error:
@@ -284,6 +285,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
         await asyncio.to_thread(log_to, home, lambda line: redact(line))  # noqa: PLW0108 -- the one of the manager, once there is one
     given = {"model": options.model, "runtime": options.runtime}
     given |= {"agent__name": options.agent, "agent__instructions": options.instructions}
+    given["agent__confirm"] = options.confirm
     if options.trusts:
         given["trust__projects"] = "always"
     settings = await asyncio.to_thread(load, home, os.environ, **given)

@@ -8,6 +8,7 @@ stays usable.
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import time
@@ -123,6 +124,8 @@ class HandloomApp(App[None], inherit_bindings=False):
         self._typed_early: list[events.Key] | None = []
         """Keys from before the first frame; None afterwards."""
         self._create_features()
+        self._theme_problems = self.themes.begin()
+        self.stylesheet.set_variables(self.get_css_variables())
 
     def _create_features(self) -> None:
         self.themes: Themes = Themes(self)
@@ -149,8 +152,8 @@ class HandloomApp(App[None], inherit_bindings=False):
         return self.workspace
 
     def on_mount(self) -> None:
-        """Apply the theme; slower work waits for the first frame."""
-        problems = [*self.themes.begin(), *shortened(KEYMAP.problems)]
+        """Draw the first frame; slower work waits for it."""
+        problems = [*self._theme_problems, *self.themes.apply(), *shortened(KEYMAP.problems)]
         self.window.open()
         self.frames.start()
         self.call_after_refresh(self.begin, problems)
@@ -176,6 +179,8 @@ class HandloomApp(App[None], inherit_bindings=False):
         except HandloomError as error:
             self.leave(error)
             return
+        finally:
+            gc.enable()
         self.connected.set()
         try:
             await open_first(self)

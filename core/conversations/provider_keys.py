@@ -75,7 +75,7 @@ class ProviderKeys:
                 f"start Handloom again."
             )
         try:
-            await manager.factory.llms.check_key(wanted.model, wanted.variable, key, settings.llm, settings.models)
+            await manager.factory.llms.check_key(wanted.model, {wanted.variable: key}, settings.llm, settings.models)
         except ModelError as error:
             if error.kind is not ModelErrorKind.AUTHENTICATION:
                 raise
@@ -108,6 +108,14 @@ class ProviderKeys:
             manager.settings = before
             raise
         return name
+
+    async def check_endpoint(self, url: str, model: str) -> None:
+        """Call a model of an OpenAI-compatible endpoint that needs no key. Takes seconds, at most half a minute.
+
+        Raises ModelError if it does not answer, and ConfigurationError.
+        """
+        settings = self._manager.settings.llm.model_copy(update={"api_base": url})
+        await self._manager.factory.llms.check_key(model, {}, settings, {})
 
 
 def problem_with(key: str) -> str:

@@ -18,6 +18,9 @@ from enum import IntEnum, StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.plugin import _loader
+
+_loader._plugins = {}  # looking for plugins reads about every installed package, and none may watch events
 
 
 class EventSource(StrEnum):
@@ -90,7 +93,9 @@ CONFIRMATION = frozenset({"confirmation_state"})
 class ToolCallMetadata(BaseModel):
     """The tool call, and its model answer, that an action carries out or an observation answers."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=(), defer_build=True
+    )
 
     function_name: str
     tool_call_id: str
@@ -102,7 +107,7 @@ class ToolCallMetadata(BaseModel):
 class TokenUsage(BaseModel):
     """Tokens of one call, or summed over many calls. Never negative."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
 
     model: str = ""
@@ -125,19 +130,19 @@ class TokenUsage(BaseModel):
 class LLMMetrics(BaseModel):
     """What the conversation had spent on models when the event was made."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="allow", allow_inf_nan=False, defer_build=True)
     __pydantic_extra__: dict[str, JsonValue]
 
     accumulated_cost: float | None = 0.0
     """US dollars; None as soon as the price of one call was unknown."""
     max_budget_per_task: float | None = None
-    accumulated_token_usage: TokenUsage = TokenUsage()
+    accumulated_token_usage: TokenUsage = Field(default_factory=TokenUsage)
 
 
 class Judged(BaseModel):
     """Why an action needs approval or was refused: the rule and its reasons. Not part of V0."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False, defer_build=True)
 
     verdict: Literal["ask", "deny"]
     rule: str = ""
@@ -152,7 +157,7 @@ class Judged(BaseModel):
 class Event(BaseModel):
     """A durable fact. Subclasses are frozen and refuse undeclared fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     kind: ClassVar[str] = "unknown"
     """The name in the stored form, as `action` or `observation`. Classes without their own kind are not registered."""
@@ -230,7 +235,7 @@ class Refusal(BaseModel):
     Made on this machine from what the isolation knows, never by the sandbox.
     """
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
     text: str
     """One line for the user and the agent."""

@@ -56,7 +56,7 @@ TRAJECTORY_DROPS = frozenset(
 
 JsonObject = dict[str, Any]
 _ENVELOPE = TypeAdapter(Envelope)
-_CARRIED = TypeAdapter(dict[str, JsonValue], config=ConfigDict(allow_inf_nan=False))
+_CARRIED = TypeAdapter(dict[str, JsonValue], config=ConfigDict(allow_inf_nan=False, defer_build=True))
 
 
 SHOWN_CHARS = 300

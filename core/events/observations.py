@@ -6,6 +6,7 @@ for the model; the other fields are stored as `extras`.
 
 from __future__ import annotations
 
+import re
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, JsonValue
@@ -15,6 +16,8 @@ from core.events.base import AgentState, FileEditSource, FileReadSource, Observa
 MAX_CMD_OUTPUT_CHARS = 30_000
 """The longest command output that the model sees: more would fill its context."""
 TRUNCATION_NOTICE = "\n[... Observation truncated due to length ...]\n"
+
+_KERNEL_LINES = re.compile(r"\n\[Jupyter current working directory: [^\n]*\]\n\[Jupyter Python interpreter: [^\n]*\]\Z")
 
 
 def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
@@ -28,7 +31,7 @@ def truncate_middle(text: str, limit: int = MAX_CMD_OUTPUT_CHARS) -> str:
 class CmdOutputMetadata(BaseModel):
     """Facts that the shell reports after a command."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     exit_code: int = -1
     """-1 while the command is running, or if unknown."""
@@ -100,6 +103,11 @@ class IPythonRunCellObservation(Observation):
     @property
     def success(self) -> bool:
         return not self.exception
+
+    @property
+    def output(self) -> str:
+        """The content without the two lines about the kernel at its end, which are for the agent."""
+        return _KERNEL_LINES.sub("", self.content)
 
     @property
     def message(self) -> str:
@@ -266,7 +274,7 @@ class AgentThinkObservation(Observation):
 class MicroagentKnowledge(BaseModel):
     """Knowledge of a microagent that a trigger word activated."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     name: str
     trigger: str

@@ -18,6 +18,7 @@ from core.events import (
     Action,
     AgentDelegateAction,
     AgentFinishAction,
+    AgentState,
     AgentStateChangedObservation,
     AgentThinkAction,
     BrowseInteractiveAction,
@@ -52,6 +53,11 @@ from core.store.blobs import picture_urls
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
 STILL_RUNNING = "still running"
 """The title of a command that has neither ended nor failed."""
+_STATES = {
+    AgentState.AWAITING_USER_INPUT: "waiting for you",
+    AgentState.AWAITING_USER_CONFIRMATION: "waiting for your approval",
+}
+"""What the states are called on the screen, where that differs from their names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,12 +170,12 @@ def _result(event: Observation) -> Entry:
         case FileEditObservation(diff=str(diff)) if diff:
             return Entry("result", event.message, diff, "diff", failed=failed)
         case AgentStateChangedObservation():
-            state = f"The agent is {event.agent_state.value.replace('_', ' ')}"
+            state = f"The agent is {_STATES.get(event.agent_state) or event.agent_state.value.replace('_', ' ')}"
             return Entry("quiet", f"{state}: {event.reason}" if event.reason else state)
         case RecallObservation() | FileEditObservation():
             return Entry("quiet" if isinstance(event, RecallObservation) else "result", event.message, event.content)
-    if isinstance(event, IPythonRunCellObservation) and failed:
-        return Entry("result", event.exception, event.content, failed=True, pictures=pictures)
+        case IPythonRunCellObservation():
+            return Entry("result", event.exception or event.message, event.output, failed=failed, pictures=pictures)
     return Entry("result" if event.content or pictures else "quiet", event.message, event.content, pictures=pictures)
 
 

@@ -65,7 +65,7 @@ Message = dict[str, JsonValue]
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class Header(_Strict):

@@ -160,17 +160,17 @@ class LLMRegistry:
         tables = await asyncio.to_thread(models_of, self._facts, self._environ)
         return [*named_models(models, tables, self._environ), *served_models(servers)]
 
-    async def check_key(self, model: str, variable: str, key: str, settings: LLMSettings, models: NamedModels) -> None:
-        """Call the model once, with a key that is not stored yet, in a host of its own. Takes seconds.
+    async def check_key(self, model: str, keys: Mapping[str, str], settings: LLMSettings, models: NamedModels) -> None:
+        """Call the model once, with keys that are not stored yet, in a host of its own. Takes seconds.
 
-        Returns if the provider accepts the key, even if the model cannot answer now. Raises ModelError if it refuses
+        Returns if the provider accepts the call, even if the model cannot answer now. Raises ModelError if it refuses
         the key or cannot be reached, and ConfigurationError.
         """
         host = ModelHost()
-        host.keys = {**self.host.keys, variable: key}
+        host.keys = {**self.host.keys, **keys}
         brief = settings.model_copy(update=_BRIEF)
         llm = create_llm(
-            model, workspace="/", host=host, settings=brief, models=models, environ={**self._environ, variable: key}
+            model, workspace="/", host=host, settings=brief, models=models, environ={**self._environ, **keys}
         )
         try:
             await llm.complete(LLMRequest([{"role": "user", "content": "Hi"}]), lambda frame: None, 0)

@@ -23,9 +23,10 @@ Effort = Literal["auto", "none", "minimal", "low", "medium", "high"]
 
 
 class SettingsSection(BaseModel):
-    """The base of all sections: immutable, without unknown fields, with docstrings as help."""
+    """The base of all sections: immutable, without unknown fields. The docstrings of its fields are their help
+    (`core.settings.editable_settings`)."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class CallSettings(SettingsSection):

@@ -179,7 +179,8 @@ _LISTS = ("commands", "reads", "writes", "hosts", "urls", "runs", "spellings", "
 
 def _reason(rule: str, about: str) -> str:
     text = RULES[rule].reason.removesuffix(".")
-    short = " ".join(about.split())[:MAX_ABOUT]
+    short = " ".join(about.split())
+    short = short if len(short) <= MAX_ABOUT else f"{short[: MAX_ABOUT - 1]}…"
     text = f"{text}: {short}" if short else text
     return f"{text}." if rule == "not-understood" else f"{text} ({rule})."
 

@@ -6,15 +6,19 @@ the environment and the command line override the file at every start. Blocks.
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass
 from enum import Enum, StrEnum
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic.dataclasses import dataclass as checked_dataclass
 from pydantic.fields import FieldInfo
 
@@ -137,42 +141,55 @@ class EditableSettings:
         return self.read()
 
 
-def fields(model: type[BaseModel], above: str = "") -> list[tuple[str, FieldInfo]]:
-    """Return every field with a value by its full name, in the model's order, without sections named by the user."""
-    return _fields(model.model_fields, above)
+def fields(model: type, above: str = "") -> list[tuple[str, FieldInfo]]:
+    """Return every field with a value by its full name, in the model's order, without sections named by the user.
 
-
-def _fields(infos: Mapping[str, FieldInfo], above: str) -> list[tuple[str, FieldInfo]]:
+    The description of a field is its docstring.
+    """
     found = []
-    for name, info in infos.items():
+    for name, info in fields_of(model).items():
         if get_origin(info.annotation) is dict:
             continue  # sections named by the user are edited in the file
         if (section := _section_of(info)) is not None:
-            found += _fields(section, f"{above}{name}.")
+            found += fields(section, f"{above}{name}.")
         else:
             found.append((above + name, info))
     return found
 
 
-def _section_of(info: FieldInfo) -> Mapping[str, FieldInfo] | None:
-    """Return the fields of a section; None for a field with a value. The screen's section is a plain dataclass."""
+def _section_of(info: FieldInfo) -> type | None:
+    """Return the class of a section; None for a field with a value. The screen's section is a plain dataclass."""
     section = info.annotation
-    if isinstance(section, type) and issubclass(section, BaseModel):
-        return section.model_fields
-    if isinstance(section, type) and is_dataclass(section):
-        return _dataclass_fields(section)
+    if isinstance(section, type) and (issubclass(section, BaseModel) or is_dataclass(section)):
+        return section
     return None
 
 
 @cache
-def _dataclass_fields(section: type) -> Mapping[str, FieldInfo]:
-    """Return the fields of a dataclass as pydantic's, with their docstrings as help."""
-    checked: Any = checked_dataclass(section, frozen=True)
+def fields_of(section: type) -> Mapping[str, FieldInfo]:
+    """Return the fields of a section, with their docstrings as descriptions."""
+    checked: Any = section if issubclass(section, BaseModel) else checked_dataclass(section, frozen=True)
     fields: Mapping[str, FieldInfo] = checked.__pydantic_fields__
-    properties = TypeAdapter(section).json_schema()["properties"]
-    for name, info in fields.items():
-        info.description = properties[name].get("description")
+    for owner in section.__mro__:
+        if owner.__module__.startswith("core."):
+            for name, text in _docstrings(owner).items():
+                fields[name].description = fields[name].description or text
     return fields
+
+
+def _docstrings(owner: type) -> dict[str, str]:
+    """Return the docstrings of the fields that a class itself has. Reads its source, which a start has no time for."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+    assert isinstance(body, ast.ClassDef)
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body.body)
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr)
+        and isinstance(text.value, ast.Constant)
+        and isinstance(text.value.value, str)
+    }
 
 
 def sections() -> dict[str, str]:

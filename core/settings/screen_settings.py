@@ -23,7 +23,7 @@ PREFIX = "HANDLOOM__SCREEN__"
 class ScreenSettings:
     """Appearance, sound and motion of the workspace."""
 
-    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid", "use_attribute_docstrings": True}
+    __pydantic_config__: ClassVar[dict[str, Any]] = {"extra": "forbid"}
 
     theme: str = ""
     """The theme; empty uses loom-dark, or loom-ansi-dark if the terminal has only 16 colours."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from core.security.confirmation import ConfirmMode
 from core.store import conversations
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Ended, Handloom, events_in_archive
@@ -380,3 +381,7 @@ def test_other_shells_have_completions_of_every_command(shell: str, tmp_path: Pa
 
 def test_last_means_the_same_on_the_command_line_and_in_the_store() -> None:
     assert command_line.LAST == conversations.LAST
+
+
+def test_modes_of_the_command_line_are_those_of_the_engine() -> None:
+    assert set(command_line.MODES) == set(ConfirmMode)

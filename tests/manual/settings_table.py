@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from core.llm.settings import SettingsSection
 from core.settings.config import Settings
+from core.settings.editable_settings import fields_of
+from core.settings.screen_settings import ScreenSettings
 
 Schema = Mapping[str, Any]
 _BOUNDS = (
@@ -19,14 +22,32 @@ _TYPES = {"boolean": "true or false", "integer": "whole number", "number": "numb
 
 def tables() -> str:
     """A heading, the description and a table for each section, those with names of the user's own included."""
-    schema = Settings.model_json_schema()
+    schema = _schema()
     parts = [_section(title, body, schema) for title, body in _sections(schema, schema, "")]
     return "\n\n".join(parts)
 
 
+def _schema() -> Schema:
+    """The schema, with the docstrings of the fields as descriptions."""
+    schema = Settings.model_json_schema()
+    sections: list[type] = [ScreenSettings, *_below(SettingsSection)]
+    for section in sections:
+        body = schema if section is Settings else schema["$defs"].get(section.__name__)
+        for name, info in fields_of(section).items() if body else ():
+            if info.description:
+                body["properties"][name].setdefault("description", info.description)
+    return schema
+
+
+def _below(section: type[SettingsSection]) -> Iterator[type[SettingsSection]]:
+    for one in section.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
 def names() -> set[str]:
     """Every setting by its full name, such as `agent.confirm`, and every section by its own."""
-    schema = Settings.model_json_schema()
+    schema = _schema()
     found = set()
     for title, body in _sections(schema, schema, ""):
         found |= {title} | {f"{title}.{name}".lstrip(".") for name in body["properties"]}

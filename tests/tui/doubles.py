@@ -643,6 +643,8 @@ class KeysDouble:
     offered: list[tuple[KeyWanted, bool]] = field(default_factory=list)
     added: list[tuple[str, str]] = field(default_factory=list)
     """The variables with their keys."""
+    checked: list[tuple[str, str]] = field(default_factory=list)
+    """The endpoints without a key that were asked."""
     refusal: str = ""
     """Why every key is refused."""
 
@@ -659,6 +661,11 @@ class KeysDouble:
         self.wanted.pop(wanted.model, None)
         self.offered = [(one, has or one.variable == wanted.variable) for one, has in self.offered]
         return "a file"
+
+    async def check_endpoint(self, url: str, model: str) -> None:
+        self.checked.append((url, model))
+        if self.refusal:
+            raise ModelError(ModelErrorKind.CONNECTION, self.refusal)
 
     async def add_endpoint(self, url: str, model: str, key: str) -> str:
         await self.add(KeyWanted(model, url, model), key)

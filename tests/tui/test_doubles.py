@@ -86,7 +86,7 @@ OF_TESTS: dict[type, set[str]] = {
         ),
         *("wished", "wishes"),
     },
-    doubles.KeysDouble: {"added", "offered", "refusal", "wanted"},
+    doubles.KeysDouble: {"added", "checked", "offered", "refusal", "wanted"},
     doubles.ServersDouble: {"offered", "said", "servers", "tell"},
     doubles.ManagerDouble: {
         *(

@@ -28,8 +28,12 @@ class Asked:
 
     title: str
     body: str
-    why: str = ""
-    """The rule that asks, and the reasons."""
+    rule: str = ""
+    """The rule that asks."""
+    reasons: str = ""
+    """Why the action is not harmless."""
+    length: str = ""
+    """How long the action is, if it is long."""
     note: str = ""
     """Why answers are missing, or a warning about a broad pattern."""
     is_warning: bool = False
@@ -38,6 +42,16 @@ class Asked:
     """The action that waits; None for anything else."""
     host: str = ""
     """The host that the sandbox refused, if the question is about one."""
+
+    @property
+    def why(self) -> str:
+        """The rule, the reasons and the length."""
+        return "\n".join(filter(None, (" · ".join(filter(None, (self.rule, self.reasons))), self.length)))
+
+    @property
+    def short_why(self) -> str:
+        """The same without the reasons."""
+        return "\n".join(filter(None, (self.rule, self.length)))
 
     @property
     def action_id(self) -> int | None:

@@ -276,18 +276,25 @@ def _asked(question: Question, reach: Reach | None, verdict: str = "") -> Asked:
         title += "   " + _("(risk: {risk})").format(risk=question.risk)
     if question.of > 1:
         title += "   " + _("{n} of {count}").format(n=question.number, count=question.of)
-    text = [_JUDGED_NOW[verdict].format(rule=question.rule)] if verdict in _JUDGED_NOW else []
-    if not text and question.rule:
-        text.append(_("Reason: {rule}").format(rule=question.rule))
-    length = _length(question.body)
-    why = "\n".join(filter(None, (" · ".join((*text, *question.reasons)), length)))
+    rule = _JUDGED_NOW[verdict].format(rule=question.rule) if verdict in _JUDGED_NOW else ""
+    if not rule and question.rule:
+        rule = _("Reason: {rule}").format(rule=question.rule)
     if question.stays:
         note = _("This rule always asks, so you can only allow the action once.")
     elif not can_permit(question, reach):
         note = _("This action is too complex to always allow. You can allow it once.")
     else:
         note = _broad(reach)
-    return Asked(title, question.body, why, note, bool(_broad(reach)), question)
+    return Asked(
+        title,
+        question.body,
+        rule,
+        " · ".join(question.reasons),
+        _length(question.body),
+        note,
+        is_warning=bool(_broad(reach)),
+        question=question,
+    )
 
 
 _JUDGED_NOW = {

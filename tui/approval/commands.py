@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope
+from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.footer import MODES, next_mode
 
 if TYPE_CHECKING:
     from tui.app import HandloomApp
     from tui.workspace.context import Context
+    from tui.workspace.conversation import ConversationTab
 
 MODE_MESSAGES = {
     "always": _("The agent asks before every action."),
@@ -44,13 +46,43 @@ def next_waiting(app: Context) -> None:
 
 def change_mode(app: HandloomApp) -> None:
     """Take the next mode of confirmation."""
+    if (tab := app.tabs.conversation) is not None:
+        _set_mode(app, tab, next_mode(str(tab.session.approval.mode), _own_mode(app)))
+
+
+def choose_mode(app: HandloomApp, name: str = "") -> None:
+    """Take the mode of this name; without one, the user chooses it from a list."""
     tab = app.tabs.conversation
     if tab is None:
         return
-    own = str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
-    mode = next_mode(str(tab.session.approval.mode), own)
+    if name in MODE_MESSAGES:
+        _set_mode(app, tab, name)
+        return
+    if name:
+        modes = ", ".join(MODE_MESSAGES)
+        app.flash(
+            _("There is no mode “{name}”. The modes are {modes}.").format(name=sanitize_line(name, 40), modes=modes)
+        )
+        return
+
+    async def choose() -> None:
+        from tui.approval.mode_screen import ModeScreen
+
+        chosen = await app.push_screen_wait(ModeScreen(str(tab.session.approval.mode), MODE_MESSAGES))
+        if chosen is not None:
+            _set_mode(app, tab, chosen)
+
+    app.attempt(choose())
+
+
+def _own_mode(app: HandloomApp) -> str:
+    """The mode of the settings."""
+    return str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
+
+
+def _set_mode(app: HandloomApp, tab: ConversationTab, mode: str) -> None:
     tab.session.approval.set_mode(mode)
-    app.attempt(tab.session.approval.store_mode(mode, own=mode == own))
+    app.attempt(tab.session.approval.store_mode(mode, own=mode == _own_mode(app)))
     app.flash(MODE_MESSAGES[mode])
     app.attempt(app.approvals.judge_again(tab))
     app.wake(tab)
@@ -67,8 +99,10 @@ ROWS = (
             native=True),
     Command("ask.next", (), "Next waiting", "Go to the next conversation that is waiting for your answer.",
             Group.QUESTIONS, leader="N", slash="waiting", run=next_waiting),
-    Command("prompt.mode", ("shift+tab",), "Approval mode",
+    Command("conv.mode", (), "Approval mode", "Choose what the agent may do without asking.", Group.CONVERSATIONS,
+            slash="mode", words="NAME", acts=True, run_with=choose_mode,
+            also="yolo full auto approve permissions confirm plan accept dangerously skip"),
+    Command("prompt.mode", ("shift+tab",), "Next approval mode",
             "Switch between asking before everything, auto-approving edits, and planning only.",
-            Group.PROMPT, Scope.PROMPT, hint="mode", slash="mode", run=change_mode,
-            also="yolo auto approve permissions confirm plan"),
+            Group.PROMPT, Scope.PROMPT, hint="mode", run=change_mode),
 )  # fmt: skip

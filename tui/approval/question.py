@@ -32,6 +32,7 @@ from core.events import (
 from core.security.confirmation import Judgement, Verdict
 from core.security.facts import Facts, facts_of
 from core.security.patterns import WorkFolders
+from core.security.risk_rules import RULES
 from core.security.suggested_rules import Reach, proposal, reach_of
 from tui.approval.risk_text import BROKEN, NOT_UNDERSTOOD, REASON_CELLS, asker, risk_of, risk_words, rule_words
 from tui.i18n import _
@@ -95,13 +96,28 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
     facts = facts_of(event, workspace=folders.workspace) if folders is not None else None
     read = facts.risk if facts is not None else None
     question = replace(question, risk=risk_words(event, read))
-    reasons = (*(judged.reasons if judged is not None else ()), *_look_alikes(body))
+    reasons = (
+        *(_unquoted(reason, body) for reason in (judged.reasons if judged is not None else ())),
+        *_look_alikes(body),
+    )
     question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
     question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
     rule = judged.rule if judged is not None else ""
     starts_at_deny = risk_of(event, read) == "high" or rule in NOT_UNDERSTOOD or _is_unknown(event, facts)
     question = replace(question, starts_at_deny=starts_at_deny, is_broken=rule == BROKEN)
     return question if folders is None else _with_proposal(question, event, folders)
+
+
+_QUOTES = RULES["not-understood"].reason.removesuffix(".") + ": "
+
+
+def _unquoted(reason: str, body: str) -> str:
+    """A reason that quotes the whole action, which is shown above it, without the quote."""
+    quote = re.sub(r"( \([^()]*\))?\.?$", "", reason.removeprefix(_QUOTES))
+    shown = " ".join(body.split())
+    if reason.startswith(_QUOTES) and (quote == shown or (quote.endswith("…") and shown.startswith(quote[:-1]))):
+        return _("Handloom does not understand it.")
+    return reason
 
 
 def _is_unknown(action: Action, facts: Facts | None) -> bool:

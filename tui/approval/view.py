@@ -89,7 +89,7 @@ class QuestionView(Vertical):
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
         & .question--reasons { display: none; color: $text-muted; }
-        &.-reads-on > .question--why { max-height: 12vh; }
+        &.-reads-on > .question--why { max-height: 4; }
         &.-reads-on .question--reasons { display: block; }
         &.-typing > .question--typed { color: $text-accent; text-style: bold; }
         &.-denies { border-left: outer $error; background: $error 8%; }
@@ -178,7 +178,6 @@ class QuestionView(Vertical):
     def _show_asked(self) -> None:
         asked = self.asked
         self._line("title", asked.title)
-        self._line("why", asked.why)
         self._fit_why()
         body = self.query_one(".question--body", VerticalScroll)
         if body.children:  # the action is the same, only the rule has changed
@@ -228,6 +227,7 @@ class QuestionView(Vertical):
         """Move long reasons into the body. Before the first layout there is no width, and nothing is known."""
         if width := self.content_size.width:
             self.set_class(Content(self.asked.why).get_height({}, width) > WHY_LINES, "-reads-on")
+        self._line("why", self.asked.short_why if self.has_class("-reads-on") else self.asked.why)
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)

@@ -233,7 +233,7 @@ def _page_result(page: BrowserOutputObservation) -> Result:
 
 def _any_result(observation: Observation) -> Result:
     card = CARDS.get(type(observation))
-    content = observation.content
+    content = observation.output if isinstance(observation, IPythonRunCellObservation) else observation.content
     for refusal in observation.refusals:  # a line of its own in the chat
         content = content.replace(f"\n[{refusal.text}]", "")
     text = output(card(observation) if card else content)

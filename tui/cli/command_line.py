@@ -19,6 +19,8 @@ MAX_INSTRUCTIONS_CHARS = 16_000
 """As in `core.settings.config`; a test compares them."""
 LONG_INSTRUCTIONS = "--instructions can have at most 16,000 letters. Put the rest into AGENTS.md in the folder."
 
+MODES = ("never", "risky", "always", "auto-edit", "plan")
+"""The approval modes, as in `core.security.confirmation`; a test compares them."""
 LAST = "last"
 """As an ID: the conversation that was used last. As in `core.store.conversations`; a test compares them."""
 
@@ -26,7 +28,7 @@ Commands = Any
 """The result of argparse's `add_subparsers`, which has no public type."""
 
 
-WITH_VALUE = ("--model", "--runtime", "--agent", "--instructions", "--workspace", "--repo")
+WITH_VALUE = ("--model", "--runtime", "--agent", "--instructions", "--workspace", "--repo", "--confirm")
 """The options of the workspace that take a value."""
 
 
@@ -59,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     top.epilog = "handloom 'TASK IN WORDS' opens the workspace and sends the task."
     top.add_argument("--version", action="store_true", help="print the version and exit")
     _common(top)
+    _mode(top)
     _resume(top)
     top.add_argument(
         "--screen-reader", action="store_true", help="use plain text lines instead of the full-screen workspace"
@@ -92,6 +95,7 @@ def parser() -> argparse.ArgumentParser:
         help="keep the access token in this file, so that open pages reconnect after a restart",
     )
     _common(serve)
+    _mode(serve)
     _resume(serve)
 
     _memory(commands)
@@ -378,7 +382,7 @@ def _run(commands: Commands) -> None:
     )
     run.add_argument(
         "--confirm",
-        choices=["never", "risky", "always", "auto-edit", "plan"],
+        choices=MODES,
         default="never",
         help=(
             "which actions need confirmation (never: only actions that untrusted content "
@@ -390,6 +394,14 @@ def _run(commands: Commands) -> None:
 
 def _trust_option(command: argparse.ArgumentParser) -> None:
     command.add_argument("--trust", action="store_true", help="trust the instructions, hooks and servers in the folder")
+
+
+def _mode(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--confirm",
+        choices=MODES,
+        help="which actions need confirmation, in conversations whose mode you do not change (default: the settings)",
+    )
 
 
 def _resume(command: argparse.ArgumentParser) -> None:

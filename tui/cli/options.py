@@ -37,6 +37,8 @@ class StartOptions:
     """The model of new conversations; None lets the start screen ask."""
     agent: str | None = None
     """The agent of new conversations; None leaves it to the settings."""
+    confirm: str | None = None
+    """The approval mode of conversations that have none of their own; None leaves it to the settings."""
     instructions: str | None = None
     """For new conversations; None leaves them to the settings."""
     resume: str | None = None
@@ -75,6 +77,7 @@ class StartOptions:
             workspace=str(Path(arguments.workspace).expanduser().absolute()),
             model="demo" if demo else arguments.model,
             agent=arguments.agent,
+            confirm=getattr(arguments, "confirm", None),
             instructions=arguments.instructions,
             resume=arguments.resume,
             task=getattr(arguments, "task", ""),

@@ -235,6 +235,10 @@ class _TextOutput:
                 self.progress(text if metadata.exit_code == 0 else f"{text}{metadata.suffix}")
             case IPythonRunCellObservation(content=text) if self._is_verbose:
                 self.progress(text)
+            case CmdOutputObservation(metadata=metadata) if metadata.exit_code > 0:
+                self.progress(f"  exit code {metadata.exit_code}")
+            case IPythonRunCellObservation(success=False):
+                self.progress("  the cell failed")
             case ErrorObservation() | SecretMaskedObservation() as problem:
                 self._print_thought(problem.thought_text)
                 self.notice(problem.content)

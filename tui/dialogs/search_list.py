@@ -150,15 +150,21 @@ class Finder(ModalScreen[str | None]):
 
 
 def ranked(query: str, rows: Iterable[Row]) -> list[Row]:
-    """The rows that contain every word of the query, those that match at the start of the title or of a word first."""
-    words = query.casefold().split()
+    """The rows that contain every word of the query, the best first.
+
+    The best are those whose title begins with the query, and those that have each of its words among their own words;
+    then come those with a word of the title that begins so, other titles, and the notes.
+    """
+    sought = query.casefold()
+    words = sought.split()
     found: list[tuple[int, Row]] = []
     for row in rows:
-        title = row.title.casefold()
-        if all(word in title for word in words):
-            place = 0 if title.startswith(query.casefold()) else 1 if f" {words[0] if words else ''}" in title else 2
-            found.append((place, row))
-        elif all(word in f"{title} {row.note} {row.right} {row.words}".casefold() for word in words):
+        title, own = row.title.casefold(), row.words.casefold()
+        if title.startswith(sought) or (own and set(words) <= set(own.split())):
+            found.append((0, row))
+        elif all(word in title for word in words):
+            found.append((1 if f" {words[0] if words else ''}" in title else 2, row))
+        elif all(word in f"{title} {row.note} {row.right} {own}".casefold() for word in words):
             found.append((3, row))
     return [row for place, row in sorted(found, key=lambda pair: pair[0])]
 

@@ -56,6 +56,7 @@ class KeyScreen(ModalScreen[bool]):
         """`add` checks and stores the key; it raises HandloomError if it does not."""
         super().__init__()
         self._wanted, self._place, self._add = wanted, place, add
+        self._is_checking = False
 
     def compose(self) -> ComposeResult:
         with Vertical() as box:
@@ -73,22 +74,23 @@ class KeyScreen(ModalScreen[bool]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         """Check the key, unless one is being checked."""
         event.stop()
-        if event.value.strip() and not event.input.disabled:
+        if event.value.strip() and not self._is_checking:
+            self._is_checking = True
+            event.input.action_select_all()  # a key that is pasted meanwhile takes the place of this one
             self.run_worker(self._check(event.input))
 
     async def _check(self, field: Input) -> None:
         state = self.query_one("#key-state", Static)
         state.remove_class("-empty")
-        field.disabled = True
         state.update(CHECKING)
         try:
             await self._add(field.value)
         except HandloomError as error:
-            field.disabled = False
-            field.focus()
             state.update(Content(sanitize(str(error))))
         else:
             self.dismiss(True)
+        finally:
+            self._is_checking = False
 
 
 async def ask_key(app: Context, manager: ConversationManager, wanted: KeyWanted) -> bool:
@@ -112,8 +114,16 @@ async def has_key(app: Context, manager: ConversationManager, model: str) -> boo
 
 
 async def change_keys(app: Context, manager: ConversationManager) -> None:
-    """Let the user choose a provider, and enter its key."""
-    providers = manager.keys.providers()
+    """Let the user choose a provider, and enter its key. The one of the shown conversation's model comes first."""
+    model = app.tabs.current.model_name if app.tabs.current is not None else ""
+
+    def answers(wanted: KeyWanted) -> bool:
+        return bool(model) and wanted.model.partition("/")[0] == model.partition("/")[0]
+
+    providers = [
+        (wanted._replace(model=model) if answers(wanted) else wanted, has) for wanted, has in manager.keys.providers()
+    ]
+    providers.sort(key=lambda provider: provider[0].model != model)
     notes = {True: _("has a key"), False: _("no key yet")}
     choices = [Choice(wanted.variable, wanted.label, f"{wanted.variable} · {notes[has]}") for wanted, has in providers]
     chosen = await app.push_screen_wait(ChoiceScreen(_("API keys"), choices))

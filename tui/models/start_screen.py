@@ -64,6 +64,8 @@ class Steps(NamedTuple):
     """Asks for a key; returns whether it was stored."""
     add_endpoint: Callable[[str, str, str], Awaitable[str]]
     """Takes URL, model and key of an endpoint, and returns the name of the model."""
+    check_endpoint: Callable[[str, str], Awaitable[None]]
+    """Calls a model of an endpoint without a key."""
     add_key: Callable[[KeyWanted, str], Awaitable[str]]
     """Checks a key with a model, and stores it."""
 
@@ -156,6 +158,10 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         """The provider of an endpoint whose URL the environment names."""
         self._wanted: KeyWanted | None = None
         """The key of that provider, if it has none yet."""
+        self._checked: ChosenModel | None = None
+        """The endpoint without a key that was asked last."""
+        self._unanswered: ChosenModel | None = None
+        """The same, if it did not answer."""
 
     @property
     def ignores_letters(self) -> bool:
@@ -278,7 +284,7 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         self.query(".-key").set(display=not prefix or self._wanted is not None)
         self.query_one(".endpoint").add_class("-asked")
         field = self.query_one("#model" if prefix else "#url", Input)
-        field.focus()
+        self.set_focus(field)  # at once: the next key is text
         self.call_after_refresh(self.query_one(".endpoint").scroll_visible, animate=False)
 
     def _show_state(self, text: str) -> None:
@@ -334,7 +340,27 @@ class StartScreen(GuardedScreen[ChosenModel | None]):
         elif key:
             self.run_worker(self._use_endpoint(url, model, key), exclusive=True)
         else:
-            self.dismiss(ChosenModel("openai/" + model.removeprefix("openai/"), url))
+            self._use_without_key(ChosenModel("openai/" + model.removeprefix("openai/"), url))
+
+    def _use_without_key(self, chosen: ChosenModel) -> None:
+        """Use an endpoint once it has answered, or if the user insists."""
+        if chosen == self._unanswered:
+            self.dismiss(chosen)
+        elif chosen != self._checked:
+            self._checked = chosen
+            self.run_worker(self._check(chosen), exclusive=True)
+
+    async def _check(self, chosen: ChosenModel) -> None:
+        from core.errors import HandloomError
+
+        self._show_state(_("Asking the endpoint for a short answer …"))
+        try:
+            await self._steps.check_endpoint(chosen.base_url, chosen.model)
+        except HandloomError as error:
+            self._unanswered = chosen
+            self._show_state(f"{error}\n" + _("Enter uses it all the same."))
+        else:
+            self.dismiss(chosen)
 
     async def _use_named(self, wanted: KeyWanted, key: str) -> None:
         self._show_state(_("Checking the key with one short call …"))

@@ -43,10 +43,7 @@ class PaletteScreen(Finder):
         if query:
             recent = [command for command in self._recent if command in listed]
             rest = [command for command in listed if command not in recent]
-            found = ranked(query, map(_row, [*recent, *rest]))
-            found += ranked(query, (row for row in self._others if row.key))
-            words = query.casefold().split()
-            return sorted(found, key=lambda row: not all(word in row.title.casefold() for word in words))
+            return ranked(query, [*map(_row, [*recent, *rest]), *(row for row in self._others if row.key)])
         rows: list[Row] = []
         if self._recent:
             rows += [Row("", _("Recent")), *map(_row, self._recent)]

@@ -23,5 +23,5 @@ def show_permissions(app: HandloomApp) -> None:
 ROWS = (
     Command("app.permissions", (), "Permissions", "Show what is always allowed or denied, and revoke it.",
             Group.WORKSPACE, leader="Y", slash="permissions", run=show_permissions,
-            also="allow deny approve rules auto approve"),
+            also="add dir directory allow deny approve rules auto approve"),
 )  # fmt: skip

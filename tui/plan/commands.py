@@ -115,7 +115,8 @@ def plan_again(app: Context) -> None:
 
 ROWS = (
     Command("tasks.toggle", ("ctrl+t",), "Plan", "Show or hide the agent's plan.", Group.PANES, slash="plan",
-            run=toggle_plan),
+            run=toggle_plan,
+            also="todo todos tasks"),
     Command("plan.again", (), "Plan again", "Ask for another plan. The agent changes nothing until you approve it.",
             Group.QUESTIONS, leader="L", slash="replan", acts=True, run=plan_again),
 )  # fmt: skip

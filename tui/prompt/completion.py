@@ -12,7 +12,8 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 from rich.segment import Segment
@@ -283,7 +284,8 @@ class Completer:
         elif trigger.place != self._closed:
             self._closed = None
             self._answered.clear()
-            self._prompt.run_worker(self._ask(trigger), group="list", exclusive=True, exit_on_error=False)
+            work: Any = partial(self._ask, trigger)  # a coroutine that is cancelled before its start would warn
+            self._prompt.run_worker(work, group="list", exclusive=True, exit_on_error=False)
 
     def _find_trigger(self) -> Trigger | None:
         prompt = self._prompt

@@ -98,7 +98,7 @@ class CompletionSources:
             self._app.flash(sanitize(" ".join(problems)))
         query = query.lower()
         found = [row for row in rows if query in row.value]
-        return sorted(found, key=lambda row: not row.value.startswith(query))
+        return sorted(found, key=lambda row: (row.value.strip() != query, not row.value.startswith(query)))
 
     async def _find_files(self, query: str) -> Sequence[Row]:
         folder = self._app.tabs.folder

@@ -245,7 +245,8 @@ def _show_address(app: Context, address: str, title: str) -> None:
 
 ROWS = (
     Command("conv.sandbox", (), "Sandbox", "Show isolation, network access and resource usage.", Group.CONVERSATIONS,
-            leader="s", slash="sandbox", acts=True, run=show_sandbox),
+            leader="s", slash="sandbox", acts=True, run=show_sandbox,
+            also="network internet firewall allow host domain isolation status memory"),
     Command("conv.restore", (), "Restore a file", "Put back a file that was moved aside as NAME.from-sandbox.",
             Group.CONVERSATIONS, slash="restore", words="NAME", acts=True, run_with=restore_file),
     Command("conv.env", (), "Environment variable", "Set a variable in the sandbox, or remove it.", Group.CONVERSATIONS,

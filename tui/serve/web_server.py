@@ -415,7 +415,7 @@ def _token(file: Path) -> str:
 def _workspace_options(options: argparse.Namespace) -> list[str]:
     """The options for the workspace's command line."""
     arguments = []
-    for name in ("model", "runtime", "agent", "instructions", "workspace", "repo"):
+    for name in ("model", "runtime", "agent", "instructions", "workspace", "repo", "confirm"):
         if (value := getattr(options, name)) is not None:
             arguments += [f"--{name}", value]
     if options.resume is not None:

@@ -443,5 +443,5 @@ async def show_settings(app: HandloomApp, at: str = "") -> None:
 ROWS = (
     Command("app.settings", (), "Settings", "See and change every setting. Changes are saved in config.toml.",
             Group.WORKSPACE, leader=",", slash="settings", run=lambda app: app.attempt(show_settings(app)),
-            aliases=("config",), also="preferences options configuration"),
+            aliases=("config",), also="thinking reasoning effort vim preferences options configuration"),
 )  # fmt: skip

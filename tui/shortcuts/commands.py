@@ -51,7 +51,7 @@ ROWS = (
             "checks it.", Group.WORKSPACE, slash="keys", run=edit_keys),
     Command("app.help", ("f1",), "Help", "Show every key.", Group.WORKSPACE, leader="?", hint="help", slash="help",
             run=show_help,
-            also="shortcuts keybindings keys hotkeys"),
+            also="paste image version about doctor feedback bug report status shortcuts keybindings keys hotkeys"),
     Command("prompt.help", ("question_mark",), "Help", "Show every key.", Group.PROMPT, Scope.EMPTY_PROMPT,
             native=True),
     Command("replay.help", ("question_mark",), "Help", "Show every key.", Group.REPLAY, Scope.REPLAY, hint="keys",

@@ -34,5 +34,5 @@ async def _show_statistics(app: Context, tab: Tab) -> None:
 ROWS = (
     Command("conv.statistics", (), "Statistics", "Show the model calls, tokens, cost and time of this conversation.",
             Group.CONVERSATIONS, leader="$", slash="statistics", run=show_statistics,
-            aliases=("cost", "usage"), also="tokens price money spend stats"),
+            aliases=("cost", "usage"), also="status context tokens price money spend stats"),
 )  # fmt: skip

@@ -67,8 +67,18 @@ class Themes:
         return [*textual, *line_style.filters(sixteen=self._app.native_ansi_color)]
 
     def begin(self) -> list[str]:
-        """Load the themes and apply the chosen one. Returns messages about problems."""
+        """Load the themes and apply the chosen one. Returns messages about problems.
+
+        Called before the app runs, or every style sheet would be read twice. Then it is not known yet whether it has a
+        terminal, so `apply` is called again when it runs.
+        """
         problems = self._load()
+        self.apply()
+        return problems
+
+    def apply(self) -> list[str]:
+        """Apply the chosen theme. Returns messages about problems."""
+        problems: list[str] = []
         wanted = self._app.options.theme or self._app.options.screen.theme
         if not glyphs.GLYPHS.coloured:
             wanted = theme_files.DEFAULT_ANSI

@@ -270,5 +270,6 @@ async def consents(app: Context, tab: ConversationTab) -> bool:
 
 ROWS = (
     Command("conv.trust", (), "Folder trust", "Review the project's files for agents; trust them or revoke "
-            "trust.", Group.CONVERSATIONS, leader="F", slash="trust", run=show_trust),
+            "trust.", Group.CONVERSATIONS, leader="F", slash="trust", run=show_trust,
+            also="hooks"),
 )  # fmt: skip

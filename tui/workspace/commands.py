@@ -217,7 +217,7 @@ ROWS = (
     Command("pane.terminal", ("f4",), "Terminal",
             "Go to the terminal. Press again to fill the screen, a third time to restore it.",
             Group.PANES, slash="terminal", run=lambda app: app.workspace.choose_pane("terminal"),
-            also="full screen maximise maximize zoom shell output"),
+            also="bash full screen maximise maximize zoom shell output"),
     Command("pane.browser", ("f5",), "Browser", "Go to the pages that the agent saw. Press again to fill the screen.",
             Group.PANES, slash="browser", run=lambda app: app.workspace.choose_pane("browser"),
             also="full screen maximise maximize zoom screenshot page web"),

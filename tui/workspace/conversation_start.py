@@ -139,7 +139,13 @@ async def _choose_model(app: Context) -> str | None:
     offers = with_served(manager.offers(), await manager.local_models())
     providers = [wanted for wanted, has_key in manager.keys.providers() if not has_key]
     keys = manager.keys
-    steps = Steps(lambda: pick_model(app), lambda wanted: ask_key(app, manager, wanted), keys.add_endpoint, keys.add)
+    steps = Steps(
+        pick=lambda: pick_model(app),
+        ask_key=lambda wanted: ask_key(app, manager, wanted),
+        add_endpoint=keys.add_endpoint,
+        check_endpoint=keys.check_endpoint,
+        add_key=keys.add,
+    )
     chosen = await app.push_screen_wait(StartScreen(app.options.workspace, offers, providers, steps))
     if chosen is None:
         return None

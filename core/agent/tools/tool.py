@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
 from core.events import Action, ActionSecurityRisk
 
@@ -164,15 +165,26 @@ class Tool:
 
 def parameters_of(action: type[Action], **described: str) -> dict[str, dict[str, Any]]:
     """Return the JSON Schemas of parameters that are named and typed like fields of an action's class."""
-    fields = action.model_json_schema()["properties"]
-    return {name: {**_typed(fields[name]), "description": text} for name, text in described.items()}
+    fields = action.model_fields
+    return {name: {**_schema_of(fields[name].annotation), "description": text} for name, text in described.items()}
 
 
-def _typed(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a field's schema reduced to what models need. Optional fields are omitted instead of null."""
-    choices = [choice for choice in schema.get("anyOf", ()) if choice.get("type") != "null"]
-    known = {**schema, **choices[0]} if choices else schema
-    return {key: known[key] for key in ("type", "enum", "items") if key in known}
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def _schema_of(annotation: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a field's type. Optional fields are omitted instead of null.
+
+    pydantic's own would build the validators of the whole class, which a start has no time for.
+    """
+    if annotation in _TYPES:
+        return {"type": _TYPES[annotation]}
+    kind, inner = get_origin(annotation), [one for one in get_args(annotation) if one is not NoneType]
+    if kind is Literal:
+        return {"type": "string", "enum": inner}
+    if len(inner) != 1:
+        raise TypeError(f"a parameter of a tool cannot have the type {annotation}")
+    return {"type": "array", "items": _schema_of(inner[0])} if kind is list else _schema_of(inner[0])
 
 
 def risk_of(arguments: Arguments) -> ActionSecurityRisk:

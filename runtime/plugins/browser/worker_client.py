@@ -42,8 +42,14 @@ def end_processes(leader: int, folder: Path) -> None:
 
 
 def zygotes(folder: Path) -> set[int]:
-    """Return Chromium's zygotes, from which it forks its renderers; without them it opens no page. Blocks."""
-    return {pid for pid in _chromium_processes(folder) if b"--type=zygote" in _command_line(pid)}
+    """Return Chromium's zygotes, from which it forks its renderers; without them it opens no page. Blocks.
+
+    A renderer that has just been forked still has the command line of its zygote. It has no children.
+    """
+    found = {pid for pid in _chromium_processes(folder) if b"--type=zygote" in _command_line(pid)}
+    below = {pid: processes.descendants(pid) for pid in found}
+    forked = found & set[int]().union(*below.values())
+    return {pid for pid in found if pid not in forked or below[pid]}
 
 
 def _chromium_processes(folder: Path) -> Iterator[int]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
@@ -73,6 +75,15 @@ async def test_crashed_page_is_replaced(browser: Browser, site: Site) -> None:
     assert "The page crashed and was closed" in seen.content, seen
     assert seen.url == "about:blank"
     assert "# well" in (await browser.browse(site.url())).content
+
+
+def test_forked_renderer_that_has_no_name_yet_is_no_zygote(tmp_path: Path) -> None:
+    code = "import os, sys; os.fork(); os.write(1, b'forked\\n'); sys.stdin.read()"
+    command = [sys.executable, "-c", code, "--type=zygote", f"{tmp_path}/profile"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as zygote:
+        assert zygote.stdout is not None
+        assert zygote.stdout.readline() == zygote.stdout.readline() == b"forked\n"
+        assert worker_client.zygotes(tmp_path) == {zygote.pid}
 
 
 async def test_death_of_chromium_is_reported(browser: Browser, site: Site) -> None:

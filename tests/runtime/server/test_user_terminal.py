@@ -264,7 +264,7 @@ async def test_vim_works(shell: Shell, tmp_path: Path) -> None:
     observation = await turn.end()
     assert (tmp_path / "note.txt").read_text() == "hello from vim\n"
     assert "vim -u NONE -N note.txt\n" in observation.content
-    assert "\nafter\n" in observation.content
+    assert "\nafter\n" in f"{observation.content}\n", "the prompt may not be drawn yet"
     assert "hello" not in observation.content, "what vim showed is gone, as in a terminal"
     assert re.search(r"\$ vim .*\[exit code 0\]", observation.metadata.prefix)
 

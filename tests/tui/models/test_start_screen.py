@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from core.conversations.conversation_manager import ConversationManager
 from core.conversations.provider_keys import KeyWanted
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.llm.model_catalogue import KnownModel
 from core.secrets.backends import FileBackend
 from core.secrets.vault import Vault
@@ -22,7 +22,7 @@ from tui.app import HandloomApp
 from tui.cli.options import StartOptions
 from tui.models.commands import ModelPicker
 from tui.models.key_screen import KeyScreen
-from tui.models.start_screen import Offer, StartScreen
+from tui.models.start_screen import DEFAULT_URL, Offer, StartScreen
 
 DEMO = [OfferDouble("demo", "Demo, without a model")]
 
@@ -93,6 +93,52 @@ async def test_endpoint_with_a_key_becomes_a_named_model(tmp_path: Path) -> None
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert manager.keys.added == [("http://localhost:11434/v1", "sk-mine")]
         assert manager.chosen == [("named-qwen", "")]
+
+
+async def test_endpoint_without_a_key_is_asked_before_it_becomes_the_default(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    manager.keys.refusal = "The endpoint cannot be reached."
+    async with running(manager=manager, model=None) as it:
+        await it.press("2", "enter", "enter", *"m1", "enter", "enter")
+        await until(it.pilot, lambda: "cannot be reached" in it.screen_text())
+        assert "Enter uses it all the same." in it.screen_text()
+        assert manager.chosen == []
+        await it.press("enter")
+        await until(it.pilot, lambda: it.app.tabs.current is not None)
+        assert manager.chosen == [("openai/m1", DEFAULT_URL)]
+        assert manager.keys.checked == [(DEFAULT_URL, "openai/m1")]
+
+
+async def test_key_pasted_while_another_is_checked_takes_its_place() -> None:
+    asked: list[str] = []
+    answer = asyncio.Event()
+
+    async def add(key: str) -> None:
+        asked.append(key)
+        await answer.wait()
+        raise ModelError(ModelErrorKind.AUTHENTICATION, "Not accepted.")
+
+    async with running() as it:
+        await it.app.push_screen(KeyScreen(ANTHROPIC, "a file", add))
+        await it.press(*"wrong", "enter", "enter")
+        await it.press(*"right")
+        answer.set()
+        await until(it.pilot, lambda: "Not accepted." in it.screen_text())
+        await it.press("enter")
+        await until(it.pilot, lambda: len(asked) == 2)
+        assert asked == ["wrong", "right"]
+
+
+async def test_login_begins_with_the_provider_of_the_conversation_and_checks_with_its_model(tmp_path: Path) -> None:
+    manager = without_keys(tmp_path)
+    async with running(manager=manager) as it:
+        await it.session.active_model.switch("mistral/own")
+        await it.press(*"/login", "enter")
+        await it.settle()
+        await it.press("enter")
+        await until(it.pilot, lambda: isinstance(it.app.screen, KeyScreen))
+        assert "API key of Mistral" in it.screen_text()
+        assert "mistral/own" in it.screen_text()
 
 
 async def test_key_of_an_endpoint_that_the_environment_names_is_asked_for_and_checked(tmp_path: Path) -> None:

@@ -80,8 +80,10 @@ async def test_list_of_commands_is_filtered_and_enter_runs_one(it: Running) -> N
     await it.press("slash")
     assert "/theme" in it.screen_text()
     await it.press(*"mod")
-    assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model ", "mode"]
+    assert [row.value for row in it.app.workspace.prompt.list.rows] == ["model ", "mode "]
     await it.press("down", "enter")
+    assert it.app.workspace.prompt.text == "/mode ", "its name can follow"
+    await it.press(*"auto-edit", "enter")
     assert it.session.wishes == [("set_confirm_mode", "auto-edit")]
 
 

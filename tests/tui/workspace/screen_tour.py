@@ -24,7 +24,7 @@ NOT_TOURED = frozenset(
 )
 """They end the tour, wait for another program, or leave where it is."""
 
-STEPS = Steps(pick=nothing, ask_key=nothing, add_endpoint=nothing, add_key=nothing)
+STEPS = Steps(pick=nothing, ask_key=nothing, add_endpoint=nothing, check_endpoint=nothing, add_key=nothing)
 Settle = Callable[[], Awaitable[None]]
 
 

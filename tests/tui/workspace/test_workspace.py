@@ -24,6 +24,7 @@ from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.app import HandloomApp
 from tui.approval.answers import WAYS
+from tui.approval.mode_screen import ModeScreen
 from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
@@ -314,6 +315,24 @@ async def test_model_and_mode_can_be_changed(it: Running) -> None:
         modes.append(it.session.approval.mode)
     assert modes == ["auto-edit", "plan", "always"]
     assert "ask before everything" in it.screen_text()
+
+
+async def test_mode_is_chosen_from_a_list_or_named(it: Running) -> None:
+    await it.press(*"/mode", "enter")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ModeScreen))
+    await it.settle()
+    assert [part in it.screen_text() for part in ("full auto", "plan only", "ask before everything")] == [True] * 3
+    await it.press(*"full", "enter")
+    assert it.session.approval.mode == "never"
+    await it.press(*"/mode risky", "enter")
+    assert it.session.approval.mode == "risky"
+    await it.press(*"/mode yolo", "enter")
+    assert it.session.approval.mode == "risky"
+    assert "no mode “yolo”" in it.screen_text()
+    await it.press(*"/mode", "enter")
+    await until(it.pilot, lambda: isinstance(it.app.screen, ModeScreen))
+    await it.press("escape")
+    assert it.session.approval.mode == "risky"
 
 
 async def test_pause_key_pauses_then_resumes(it: Running) -> None:
