@@ -100,6 +100,8 @@ SECOND_TIER: tuple[Group, ...] = (
         "wait until a time limit of the program is over",
         paths=(
             "tests/mcp/test_supervisor.py::test_hanging_host_is_replaced_with_its_servers",
+            "tests/mcp/test_faults.py::test_other_tools_work_and_the_error_is_returned_in_time",
+            "tests/mcp/test_conversation.py::test_the_first_model_call_waits_for_a_slow_server",
             "tests/runtime/server/test_lease.py::TestTls::test_clients_without_handshake_do_not_block_others",
             "tests/runtime/test_reconnecting_client.py::TestPatience",
             "tests/runtime/test_reconnecting_client.py::test_action_runs_once_wherever_the_link_breaks",
@@ -112,10 +114,21 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/conversations/test_provider_keys.py::test_endpoint_with_a_key_is_used_now_and_after_a_restart",
             "tests/conversations/test_provider_keys.py::test_key_of_a_provider_reaches_a_host_that_runs_already",
             "tests/conversations/test_provider_keys.py::test_new_key_replaces_the_stored_one",
+            "tests/llm/test_model_host.py::test_scripted_server_runs_standalone",
+            "tests/llm/test_model_host.py::test_host_without_input_ends_and_prints_only_that_it_was_ready",
         ),
     ),
     Group("Long conversations", "play hundreds of steps", paths=("tests/memory/test_long_run.py",)),
-    Group("Repeated runs", "run whole recorded conversations again", paths=("tests/rerun/test_runner.py",)),
+    Group(
+        "Repeated runs",
+        "run whole recorded conversations again",
+        paths=("tests/rerun/test_runner.py", "tests/tui/rerun/test_screen.py::test_session_is_rerun_and_compared"),
+    ),
+    Group(
+        "Command line",
+        "start the whole program for each test",
+        paths=("tests/security/test_permissions_commands.py", "tests/tui/export/test_cli.py"),
+    ),
     Group(
         "Canaries", "look for secrets in every byte that the program writes", paths=("tests/secrets/test_canaries.py",)
     ),
@@ -131,12 +144,13 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Whole screens",
-        "draw every screen in every language, theme or kind of text",
+        "draw every screen in every size, language, theme or kind of text",
         paths=(
             "tests/tui/workspace/test_i18n.py::test_every_text_of_the_frame_is_translated",
             "tests/tui/settings/test_settings.py::test_every_field_has_a_control_that_writes_it",
             "tests/tui/replay/test_same_screens.py",
             "tests/tui/terminal_io/test_glyphs.py::test_all_screens_are_ascii",
+            "tests/tui/workspace/test_sizes.py::test_question_keeps_prompt_and_highlighted_row_visible",
             "tests/tui/terminal_io/test_hostile_workspace.py::test_hostile_events_write_no_foreign_sequence",
         ),
     ),
