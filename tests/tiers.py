@@ -127,7 +127,11 @@ SECOND_TIER: tuple[Group, ...] = (
     Group(
         "Command line",
         "start the whole program for each test",
-        paths=("tests/security/test_permissions_commands.py", "tests/tui/export/test_cli.py"),
+        paths=(
+            "tests/security/test_permissions_commands.py",
+            "tests/tui/export/test_cli.py",
+            "tests/batch/test_batch.py",
+        ),
     ),
     Group(
         "Canaries", "look for secrets in every byte that the program writes", paths=("tests/secrets/test_canaries.py",)

@@ -16,6 +16,10 @@ from core.llm.scripted_model import ScriptedLLM
 from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
 
+ROUNDING = 1e-9
+"""US dollars: sums of fractions are not exact."""
+
+
 class BudgetSpentError(ModelError):
     """The call could cost more than what is left."""
 
@@ -30,7 +34,8 @@ class Budget:
         self.total, self.spent = total, spent
         self.is_spent = False
         """Whether a call was refused."""
-        self._reserved = 0.0
+        self._reserved, self._holders = 0.0, 0
+        """What is reserved, and by how many calls: sums of fractions do not return to zero."""
         self._changed = asyncio.Condition()
 
     async def reserve(self, most: float) -> None:
@@ -38,19 +43,20 @@ class Budget:
         if self.total is None:
             return
         async with self._changed:
-            while self.is_spent or self.spent + self._reserved + most > self.total:
-                if self.is_spent or not self._reserved:
+            while self.is_spent or self.spent + self._reserved + most > self.total + ROUNDING:
+                if self.is_spent or not self._holders:
                     self.is_spent = True
                     self._changed.notify_all()
                     raise BudgetSpentError(self.total, self.spent)
                 await self._changed.wait()
-            self._reserved += most
+            self._reserved, self._holders = self._reserved + most, self._holders + 1
 
     async def settle(self, most: float, cost: float | None) -> None:
         """Replace what a call reserved by what it cost; an unknown cost counts as all of it."""
         async with self._changed:
             if self.total is not None:
-                self._reserved = max(0.0, self._reserved - most)
+                self._holders -= 1
+                self._reserved = self._reserved - most if self._holders else 0.0
             self.spent += most if cost is None else cost
             self._changed.notify_all()
 

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from core.errors import ModelError, ModelErrorKind
+from core.llm.budget import Budget, KeepBudget
 from core.llm.call_pipeline import ORDER, CallPipeline
 from core.llm.cassette import RecordCalls, Recorder, Scrubber
 from core.llm.inline_images import LOST, InlineImages
@@ -45,9 +46,12 @@ async def gone(ref: BlobRef) -> Blob | None:
 async def test_steps_run_in_the_listed_order(tmp_path: Path) -> None:
     chosen, fallback = Model("a/x"), Model("b/y")
     recorder = Recorder(tmp_path / "cassette", "a/x")
-    made = CallPipeline(chosen, Router(chosen, Helpers(fallbacks=[fallback])), recorder.thread(Scrubber("/w", {})))
+    kept = KeepBudget(Budget(None), chosen)
+    router = Router(chosen, Helpers(fallbacks=[fallback]))
+    made = CallPipeline(chosen, kept, router, recorder.thread(Scrubber("/w", {})))
     llm = CallPipeline(made, InlineImages(gone), PromptedTools("a/x"))
-    assert [type(step) for step in llm.steps] == list(ORDER) == [PromptedTools, InlineImages, RecordCalls, Router]
+    assert [type(step) for step in llm.steps] == list(ORDER)
+    assert list(ORDER) == [PromptedTools, InlineImages, RecordCalls, Router, KeepBudget]
     assert (await llm.complete(REQUEST, ignore, 1)).text == "yes"
     assert [bool(request.tools) for request in chosen.asked] == [True, False]
     _, *exchanges = [json.loads(line) for line in (tmp_path / "cassette").read_text().splitlines()]
