@@ -141,6 +141,7 @@ class Ledger:
             with self._database:
                 self._database.execute("BEGIN IMMEDIATE")
                 yield self._database
+            os.utime(self._lock)  # tells those who watch
         except sqlite3.Error as error:
             raise StoreError(f"The batch cannot be stored: {error}. Free some space, then run it again.") from error
 

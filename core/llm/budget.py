@@ -15,7 +15,6 @@ from core.llm.model_host_client import HostedLLM
 from core.llm.scripted_model import ScriptedLLM
 from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
 
-
 ROUNDING = 1e-9
 """US dollars: sums of fractions are not exact."""
 

@@ -170,6 +170,22 @@ def test_interrupted_batch_says_how_to_go_on(tmp_path: Path) -> None:
     assert row.ended.state is AttemptState.INTERRUPTED
 
 
+def test_batch_of_another_process_is_watched(tmp_path: Path) -> None:
+    batch = Batch(tmp_path, [bash_turn("sleep 1"), FINISH])
+    batch.write(*({"id": f"t{n}", "task": "x"} for n in range(3)))
+    with batch.handloom.start(*batch.arguments, "--workers", "1", "--json") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline()
+        refused = batch.run()
+        assert refused.status == 2
+        assert f"handloom batch attach {batch.out}" in refused.err
+        watched = batch.handloom("batch", "attach", str(batch.out))
+        process.communicate(timeout=60)
+    assert watched.status == 0, watched.err
+    assert "1 running" in watched.err
+    assert watched.err.splitlines()[-1] == "3 tasks, 3 done, $0.06"
+
+
 def test_wrong_list_begins_nothing(tmp_path: Path) -> None:
     batch = Batch(tmp_path, [FINISH])
     batch.write({"id": "t", "tasks": "x"})

@@ -23,12 +23,20 @@ from core.settings.config import load
 from tui.cli.output import notice, say
 from tui.cli.run import command_manager, interrupts
 
+ATTACH = "attach"
+"""In the place of the list of tasks: watch a batch that another process runs."""
 ANSWER_TOKENS = 16_384
 """The longest answer of a model under a budget, if the settings have no limit: the most that it costs must be known."""
 
 
 async def batch(options: argparse.Namespace) -> int:
     """Run a batch and return the exit status. Raises HandloomError only before it begins."""
+    if str(options.tasks) == ATTACH:
+        from tui.batch.attach import attach
+
+        return await attach(options.attached)
+    if options.attached is not None or options.out is None:
+        raise UsageError("Name the list of tasks and a folder: handloom batch TASKS --out DIR")
     if options.workers < 1 or options.attempts < 1:
         raise UsageError("--workers and --attempts must be at least 1.")
     tasks = await asyncio.to_thread(read_tasks, options.tasks)

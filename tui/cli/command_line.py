@@ -395,8 +395,11 @@ def _run(commands: Commands) -> None:
 
 def _batch(commands: Commands) -> None:
     batch = commands.add_parser("batch", help="run a list of tasks, several at a time; run again, it goes on")
-    batch.add_argument("tasks", type=Path, metavar="TASKS", help="a .jsonl or .csv file, or a folder of .md files")
-    batch.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder for the ledger and the results")
+    batch.add_argument(
+        "tasks", type=Path, metavar="TASKS", help="a .jsonl or .csv file, or a folder of .md files; or: attach DIR"
+    )
+    batch.add_argument("attached", type=Path, nargs="?", metavar="DIR", help="the batch to watch, after attach")
+    batch.add_argument("--out", type=Path, metavar="DIR", help="folder for the ledger and the results")
     batch.add_argument("--workers", type=int, default=4, metavar="N", help="tasks at the same time (default: 4)")
     batch.add_argument("--attempts", type=int, default=2, metavar="N", help="attempts for each task (default: 2)")
     batch.add_argument("--budget", type=float, metavar="USD", help="what all model calls may cost together")
@@ -415,9 +418,7 @@ def _batch(commands: Commands) -> None:
         metavar="HOW",
         help="run failed tasks again: all, or those that ended so (failed, limit, stuck, error)",
     )
-    batch.add_argument(
-        "--amend", action="store_true", help="use a list of tasks that has changed meanwhile"
-    )
+    batch.add_argument("--amend", action="store_true", help="use a list of tasks that has changed meanwhile")
     batch.add_argument("--json", action="store_true", help="print one JSON object for each attempt that begins or ends")
 
 
