@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 
 from tests import machine
 from tests.campaign import (
+    batches,
     browsers,
     canaries,
     checkpointing,
@@ -77,6 +78,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "canaries": lambda seed: canaries.run(canaries.FULL, seed),
     "commands": lambda seed: commands.run(commands.FULL, seed),
     "hostile_pages": lambda seed: hostile_pages.run(len(hostile_pages.NAMES), seed),
+    "batches": lambda seed: batches.run(batches.FULL, seed),
     "keystrokes": lambda seed: keystrokes.run(keystrokes.FULL, seed),
     "endurance": lambda seed: endurance.run(None, seed),
 }
@@ -126,6 +128,7 @@ MEANINGS = {
     "known, and short ones that are long once they are expanded; the time is the processor's, for less than 10 kB.",
     "hostile_pages": "Pages that direct whoever reads them, and a model that obeys every word: in live sessions with "
     "shell, browser, mail server and an internet of their own; the user says no to each question, or is not there.",
+    "batches": "`handloom batch` is killed (-9) three times at a random moment, and run again until it is done.",
     "keystrokes": "Random keys and words are typed at questions of each kind, also those in dialogs, at random speeds; "
     "what the session is told is compared with the highlighted row, the prompt's text and how long the list was there.",
     "endurance": "A user who never rests works in the real program for an hour, with a model that never ends; each "

@@ -31,6 +31,7 @@ from core.store.event_store import EventStore
 from runtime.local.local_runtime import LocalRuntime
 from runtime.server import prompt
 from tests.campaign import (
+    batches,
     browsers,
     checkpointing,
     containers,
@@ -91,6 +92,11 @@ class TestStreams:
             for at_byte in (10, len(shape.data)):
                 with pytest.raises(Violation):
                     streams.check_outcome(shape, at_byte, half)
+
+
+class TestBatches:
+    def test_killed_batch_accepts_each_task_once(self, seed: int) -> None:
+        holds(batches.run(batches.SHORT, seed), batches.SHORT)
 
 
 class TestKills:
