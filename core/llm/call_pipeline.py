@@ -13,6 +13,7 @@ from typing import Protocol
 from core.llm.budget import KeepBudget
 from core.llm.cassette import RecordCalls
 from core.llm.inline_images import InlineImages
+from core.llm.permits import KeepPermits
 from core.llm.prompted_tools import PromptedTools
 from core.llm.router import Router, capabilities_of
 from core.protocols import LLM, Complete, FrameSink, LLMRequest, LLMResponse
@@ -31,6 +32,7 @@ ORDER: Sequence[type[CallStep]] = (
     InlineImages,  # after the messages have their final form, so that each image is read once a call
     RecordCalls,  # before the router: the cassette has one exchange for a call, whichever model answered
     Router,  # sends the call to the chosen model or to one of its helpers
+    KeepPermits,  # each of these models has its own rate limit; before the budget: a wait reserves nothing
     KeepBudget,  # last: each of these models has its own price
 )
 

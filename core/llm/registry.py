@@ -20,7 +20,7 @@ import asyncio
 import ipaddress
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from core.llm.model_catalogue import (
     served_models,
 )
 from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.permits import KeepPermits, Permits
 from core.llm.providers import PROVIDERS, Provider, provider_of
 from core.llm.router import Router, helpers_of
 from core.llm.scripted_model import ScriptedLLM
@@ -123,6 +124,8 @@ class LLMRegistry:
         """Redacts secrets in recordings; None redacts those of the environment."""
         self.budget: Budget | None = None
         """What the calls of all models may cost together; None for no limit and no sum."""
+        self.permits: Callable[[str], Permits] | None = None
+        """Returns the permits of a model; None lets any number of calls run at once."""
         self._facts: Sequence[Sequence[Any]] = ()
         self._recorder: tuple[Path, Recorder] | None = None
 
@@ -131,7 +134,10 @@ class LLMRegistry:
         llm = create_llm(
             name, workspace=workspace, host=self.host, settings=settings, models=models, environ=self._environ
         )
-        return llm if self.budget is None else CallPipeline(llm, KeepBudget(self.budget, llm))
+        steps: list[CallStep] = [] if self.budget is None else [KeepBudget(self.budget, llm)]
+        if self.permits is not None:
+            steps.append(KeepPermits(self.permits(name), name))
+        return CallPipeline(llm, *steps) if steps else llm
 
     def create_chat(self, name: str, workspace: str, settings: LLMSettings, models: NamedModels) -> LLM:
         """Create the model of a conversation, with its helpers, and recorded if the settings say so.

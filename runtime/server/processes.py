@@ -28,6 +28,8 @@ KILL_ROUNDS = 50
 """A process that forks while it is killed leaves a child for the next round; a round takes about a millisecond."""
 EMPTY_ROUNDS = 2
 """A single round may miss a process whose parent just ended."""
+GONE_S = 0.5
+"""How long killed processes may take to end: milliseconds, unless the machine has other work."""
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -100,7 +102,8 @@ def end_commands(root: int) -> bool:
     """End everything that `commands_below` finds, however fast it forks; return whether there was anything.
 
     All of it is stopped before it is killed: stopped processes do not fork, and still occupy the process IDs that
-    children would need. Blocks for milliseconds.
+    children would need. A child whose fork was under way appears only then, so this waits until all are gone. Blocks
+    for milliseconds, and for GONE_S at most.
     """
     stopped: set[int] = set()
     empty = 0
@@ -112,6 +115,10 @@ def end_commands(root: int) -> bool:
         signal_all(fresh, signal.SIGSTOP)
         stopped |= fresh
     kill_all(stopped)
+    until = time.monotonic() + GONE_S
+    while (left := commands_below(root)) and time.monotonic() < until:
+        kill_all(left)
+        time.sleep(GONE_S / 1_000)
     return bool(stopped)
 
 

@@ -10,6 +10,7 @@ from core.llm.budget import Budget, KeepBudget
 from core.llm.call_pipeline import ORDER, CallPipeline
 from core.llm.cassette import RecordCalls, Recorder, Scrubber
 from core.llm.inline_images import LOST, InlineImages
+from core.llm.permits import KeepPermits, Permits
 from core.llm.prompted_tools import PromptedTools
 from core.llm.router import Helpers, Router
 from core.protocols import FrameSink, LLMRequest, LLMResponse
@@ -48,10 +49,11 @@ async def test_steps_run_in_the_listed_order(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "cassette", "a/x")
     kept = KeepBudget(Budget(None), chosen)
     router = Router(chosen, Helpers(fallbacks=[fallback]))
-    made = CallPipeline(chosen, kept, router, recorder.thread(Scrubber("/w", {})))
+    permit = KeepPermits(Permits(1), "a/x")
+    made = CallPipeline(chosen, kept, permit, router, recorder.thread(Scrubber("/w", {})))
     llm = CallPipeline(made, InlineImages(gone), PromptedTools("a/x"))
     assert [type(step) for step in llm.steps] == list(ORDER)
-    assert list(ORDER) == [PromptedTools, InlineImages, RecordCalls, Router, KeepBudget]
+    assert list(ORDER) == [PromptedTools, InlineImages, RecordCalls, Router, KeepPermits, KeepBudget]
     assert (await llm.complete(REQUEST, ignore, 1)).text == "yes"
     assert [bool(request.tools) for request in chosen.asked] == [True, False]
     _, *exchanges = [json.loads(line) for line in (tmp_path / "cassette").read_text().splitlines()]

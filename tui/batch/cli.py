@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import time
+from collections import defaultdict
 
 from core.batch.driver import Driver, left_s
 from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
@@ -19,6 +20,7 @@ from core.batch.tasks import BatchTask, read_tasks
 from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, StoreError, UsageError
 from core.llm.budget import Budget
+from core.llm.permits import Permits
 from core.settings.config import load
 from tui.cli.output import notice, say
 from tui.cli.run import command_manager, interrupts
@@ -64,6 +66,8 @@ async def batch(options: argparse.Namespace) -> int:
         budget = Budget(options.budget, ledger.spent())
         async with command_manager(home, settings) as manager:
             manager.factory.llms.budget = budget
+            permits = defaultdict[str, Permits](lambda: Permits(options.workers))
+            manager.factory.llms.permits = permits.__getitem__
             engine = LocalEngine(manager, options.out.absolute(), options.workers, approve=options.yes)
             progress = _Progress(ledger, tasks, budget, is_json=options.json)
             driver = Driver(
