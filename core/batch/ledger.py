@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -247,6 +247,17 @@ class Ledger:
                 "SELECT count(*) FROM attempts WHERE task = ? AND state NOT IN ('lost', 'interrupted', 'late')", (id,)
             ).fetchone()
             return int(count)
+
+    def lost_costs(self, costs: Mapping[str, float | None]) -> None:
+        """Store what lost attempts have cost, by their conversations: the budget counts it, too."""
+        with self._change() as database:
+            lost = database.execute(
+                "SELECT task, number, conversation FROM attempts WHERE state = 'lost' AND cost IS NULL"
+            ).fetchall()
+            for id, number, conversation in lost:
+                cost = costs.get(conversation)
+                if cost is not None:
+                    database.execute("UPDATE attempts SET cost = ? WHERE task = ? AND number = ?", (cost, id, number))
 
     # -- reading -------------------------------------------------------------------------------------------------------
 

@@ -35,10 +35,17 @@ class LocalEngine:
     """Carries out attempts with one manager. `slots` is how many run at once; `approve` says yes to every question."""
 
     def __init__(
-        self, manager: ConversationManager, batch: Path, slots: int, *, approve: bool = False, agent: str = ""
+        self,
+        manager: ConversationManager,
+        batch: Path,
+        slots: int,
+        *,
+        approve: bool = False,
+        on_session: Callable[[AgentSession], None] = lambda session: None,
     ) -> None:
+        """`on_session` is told of each conversation as it begins."""
         self._manager, self._batch, self._slots = manager, batch, slots
-        self._approve, self._agent = approve, agent
+        self._approve, self._on_session = approve, on_session
         self._events: asyncio.Queue[EngineEvent] = asyncio.Queue()
         self._interrupted = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -81,9 +88,8 @@ class LocalEngine:
         commit = await asyncio.to_thread(prepare, task, work, self._batch)
         if self._interrupted.is_set():
             return Ended(AttemptState.INTERRUPTED)
-        session = await self._manager.create(
-            workspace=str(work), model=task.model, agent=task.agent or self._agent, title=task.id
-        )
+        session = await self._manager.create(workspace=str(work), model=task.model, agent=task.agent, title=task.id)
+        self._on_session(session)
         self._events.put_nowait(ConversationBegan(attempt, session.id))
         try:
             session.approval.set_mode(self._manager.settings.agent.confirm)

@@ -23,7 +23,7 @@ MAX_TEXT_CHARS = 1_000_000
 """The longest task: more fits no model."""
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,199}")
-SWE_BENCH = {"instance_id": "id", "problem_statement": "task", "base_commit": "commit", "image_name": "image"}
+SWE_BENCH = {"instance_id": "id", "problem_statement": "task", "base_commit": "commit"}
 """Fields of SWE-bench's records, and what they are called here. A record with the first of them is one of its own."""
 FORMS = "Give a .jsonl or .csv file, or a folder of .md files."
 

@@ -63,6 +63,15 @@ def test_attempts_of_a_dead_driver_are_lost_and_do_not_count(ledger: Ledger) -> 
     assert ledger.attempts_of("b") == 0
 
 
+def test_cost_of_a_lost_attempt_counts_for_the_budget(ledger: Ledger) -> None:
+    ledger.start("w")
+    ledger.note_conversation("b", 1, "c1")
+    ledger.begin(TASKS)
+    assert ledger.spent() == 0
+    ledger.lost_costs({"c1": 0.25, "other": 7.0})
+    assert ledger.spent() == 0.25
+
+
 def test_done_tasks_are_not_taken_again(ledger: Ledger) -> None:
     ledger.start("w")
     ledger.end("b", 1, DONE, TaskState.DONE)

@@ -23,7 +23,7 @@ from core.llm.budget import Budget
 from core.llm.permits import Permits
 from core.settings.config import load
 from tui.cli.output import notice, say
-from tui.cli.run import command_manager, interrupts
+from tui.cli.run import command_manager, interrupts, warn_if_open
 
 ATTACH = "attach"
 """In the place of the list of tasks: watch a batch that another process runs."""
@@ -49,6 +49,7 @@ async def batch(options: argparse.Namespace) -> int:
         "runtime": options.runtime,
         "agent__name": options.agent,
         "agent__confirm": options.confirm,
+        "trust__projects": "always" if options.trust else None,
         "conversations__max_concurrent": max(options.workers, 64),
         "conversations__close_delay_s": 0,
     }
@@ -63,12 +64,15 @@ async def batch(options: argparse.Namespace) -> int:
         if options.retry_failed is not None:
             states = [AttemptState(options.retry_failed)] if options.retry_failed else []
             notice(f"{ledger.retry(states)} failed tasks run again.")
-        budget = Budget(options.budget, ledger.spent())
         async with command_manager(home, settings) as manager:
+            ledger.lost_costs({info.id: info.cost for info in await manager.list()})
+            budget = Budget(options.budget, ledger.spent())
             manager.factory.llms.budget = budget
             permits = defaultdict[str, Permits](lambda: Permits(options.workers))
             manager.factory.llms.permits = permits.__getitem__
-            engine = LocalEngine(manager, options.out.absolute(), options.workers, approve=options.yes)
+            engine = LocalEngine(
+                manager, options.out.absolute(), options.workers, approve=options.yes, on_session=warn_if_open
+            )
             progress = _Progress(ledger, tasks, budget, is_json=options.json)
             driver = Driver(
                 ledger,

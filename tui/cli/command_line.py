@@ -410,6 +410,7 @@ def _batch(commands: Commands) -> None:
         "--confirm", choices=MODES, default="never", help="which actions need confirmation; they are denied"
     )
     batch.add_argument("--yes", action="store_true", help="confirm all actions; actions that a rule denies stay denied")
+    _trust_option(batch)
     batch.add_argument(
         "--retry-failed",
         nargs="?",

@@ -94,6 +94,13 @@ def command_manager(home: Path, settings: Settings) -> ConversationManager:
     )
 
 
+def warn_if_open(session: AgentSession) -> None:
+    """Say that a conversation has no sandbox."""
+    if session.runtime.isolation == "none":
+        why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
+        _notice_once(f"No sandbox: commands run directly on this machine with your permissions{why}.")
+
+
 async def run(options: argparse.Namespace) -> int:
     """Run one task and return the exit status. Raises HandloomError only before the work begins."""
     task = sys.stdin.read() if options.task == "-" else options.task
@@ -141,9 +148,7 @@ async def run(options: argparse.Namespace) -> int:
         session.approval.set_mode(settings.agent.confirm)  # the option is for this task only
         if not options.quiet:
             notice(f"conversation {session.info.id}")
-        if session.runtime.isolation == "none":
-            why = f": {session.runtime.why_open}" if session.runtime.why_open else ""
-            notice(f"No sandbox: commands run directly on this machine with your permissions{why}.")
+        warn_if_open(session)
         output = _TextOutput(is_quiet=options.quiet, is_verbose=options.verbose)
         printer = _Printer(session, _print_json if options.json else output.print)
         try:
