@@ -24,6 +24,9 @@ MAX_PATCH_BYTES = 64 * 1024 * 1024
 GIT_S = 3600.0
 """A large repository takes minutes to clone."""
 _ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
+_OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+               "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")  # fmt: skip
+"""Variables that name another repository, as in a git hook."""
 _SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
 
 
@@ -108,14 +111,16 @@ def _address(repo: str) -> str:
         raise BatchFolderError(str(error)) from error
 
 
-def _git(*arguments: str, environ: Mapping[str, str] = _ALONE, cwd: Path | None = None) -> str:
+def _git(*arguments: str, environ: Mapping[str, str] = _ALONE, cwd: Path = Path("/")) -> str:
+    """Run git where no repository has a say: from the root, so that the current folder's settings are not read."""
+    inherited = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
     try:
         done = subprocess.run(
             ["git", *_SAFE, *arguments],
             capture_output=True,
             timeout=GIT_S,
             cwd=cwd,
-            env={**os.environ, **environ},
+            env={**inherited, **environ},
             stdin=subprocess.DEVNULL,
             check=False,
         )

@@ -208,6 +208,31 @@ def test_patch_runs_nothing_of_the_attempt(tmp_path: Path, repository: Path) -> 
     assert not (tmp_path / "trapped").exists()
 
 
+def test_git_of_the_current_folder_has_no_say(
+    tmp_path: Path, repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    git(here, "init", "-q")
+    trap = f"touch {tmp_path}/trapped; false"
+    for name in (
+        "core.fsmonitor",
+        "core.sshCommand",
+        "core.gitProxy",
+        "credential.helper",
+        "uploadpack.packObjectsHook",
+    ):
+        git(here, "config", name, trap)
+    monkeypatch.chdir(here)
+    monkeypatch.setenv("GIT_DIR", str(here / ".git"))
+    monkeypatch.setenv("GIT_INDEX_FILE", str(here / "index"))
+    task, work = BatchTask("t", "x", repo=str(repository)), tmp_path / "t" / "work"
+    commit = prepare(task, work, tmp_path / "out")
+    (work / "a.py").write_text("x = 3\n")
+    assert "+x = 3\n" in patch(task, work, tmp_path / "out", commit)
+    assert not (tmp_path / "trapped").exists()
+
+
 def test_attempts_share_no_file(tmp_path: Path, repository: Path) -> None:
     task = BatchTask("t", "x", repo=str(repository))
     one, two = tmp_path / "one", tmp_path / "two"
