@@ -1,4 +1,4 @@
-"""`python -m tests.peers`: OpenHands' published client, BrowserGym and published MCP servers, compared with Handloom.
+"""`python -m tests.peers`: OpenHands' published client, V0's own server, BrowserGym and published MCP servers.
 
 With `openhands`, `browsergym` or `mcp` only that one. The first run installs their packages into separate environments
 (some minutes); `--install` does only that, and `--lock` resolves the packages again. Exit status: 0 everything matches,

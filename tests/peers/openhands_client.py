@@ -1,7 +1,7 @@
 """OpenHands' published client, unchanged, against the action server. Runs where `openhands-ai` is installed.
 
 Arguments: the server's address, the file with its key, a folder to work in, the file for the outcome: one JSON object a
-line with `what` was asked, what was `said`, and whether it `fits`.
+line with `what` was asked, what was `said`, whether it `fits`, and the `seconds` that it took.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 import sys
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -361,8 +362,10 @@ def main(arguments: list[str]) -> None:
     peer = Peer(url, Path(key).read_text())
     asyncio.run(peer.connect())
     with open(outcome, "w") as file:
+        begun = time.monotonic()
         for what, told, fits in rows(peer, url, Path(folder)):
-            row: dict[str, Any] = {"what": what, "said": told, "fits": fits}
+            row: dict[str, Any] = {"what": what, "said": told, "fits": fits, "seconds": time.monotonic() - begun}
+            begun = time.monotonic()
             file.write(json.dumps(row) + "\n")
             file.flush()
     peer.close()

@@ -34,6 +34,20 @@ def test_each_client_call_is_answered_like_v0(tmp_path: Path) -> None:
     assert len(outcome.rows) >= CALLS
 
 
+@pytest.mark.peers
+@pytest.mark.browser
+@pytest.mark.tmux
+@pytest.mark.timeout(openhands_side.RUN_TIMEOUT_S + openhands_side.READY_WITHIN_S)
+def test_own_server_of_v0_can_be_compared(tmp_path: Path) -> None:
+    python = installed(OPENHANDS)
+    assert python is not None
+    outcome = openhands_side.run_own(python, tmp_path)
+    assert outcome.status == 0, outcome.log
+    assert sum(row.fits for row in outcome.rows) > CALLS // 2, outcome.rows
+    lines = list(openhands_side.table(outcome, outcome))
+    assert lines[-1].startswith("V0's own server: ")
+
+
 EXPORTS = Path(__file__).with_name("openhands_exports.py")
 EVERY = tuple((event, ENVIRONMENT if isinstance(event, Observation) else AGENT, None) for event in every_event())
 CONVERSATIONS: Mapping[str, Any] = {"ordinary": ORDINARY, "every-kind": EVERY}
