@@ -44,7 +44,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
         elif at > 0 and arguments[at - 1] == "--resume":
             continue
         break
-    options = parser().parse_args(rest)
+    names = (argument for at, argument in enumerate(rest) if at == 0 or rest[at - 1] not in WITH_VALUE)
+    opens_workspace = all(name in (*WITH_VALUE, "--screen-reader") for name in names)
+    options = (_parser_of_workspace() if opens_workspace else parser()).parse_args(rest)
     if task and options.command is None:
         options.task = task
     elif task:
@@ -52,8 +54,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the parser of all commands. Wrong usage ends with exit status 2 and a line that says what is wrong."""
+def _parser_of_workspace() -> argparse.ArgumentParser:
+    """Return the parser without commands, for the usual start: those of the commands take longer than all else here."""
     top = argparse.ArgumentParser(
         prog="handloom",
         description="A full-screen, keyboard-driven terminal workspace in which people work with software agents.",
@@ -66,6 +68,13 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument(
         "--screen-reader", action="store_true", help="use plain text lines instead of the full-screen workspace"
     )
+    top.set_defaults(command=None)
+    return top
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands. Wrong usage ends with exit status 2 and a line that says what is wrong."""
+    top = _parser_of_workspace()
     commands = top.add_subparsers(dest="command", metavar="COMMAND")
 
     commands.add_parser(
