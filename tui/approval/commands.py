@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tui.dialogs.search_list import Finder, Row, ranked
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, Scope
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.footer import MODES, next_mode
+from tui.workspace.mode_words import MODE_WORDS
 
 if TYPE_CHECKING:
     from tui.app import HandloomApp
@@ -21,6 +24,25 @@ MODE_MESSAGES = {
     "plan": _("The agent only reads and plans; it changes nothing."),
     "never": _("The agent does not ask, except for actions that untrusted content may have caused."),
 }
+
+
+class ModeScreen(Finder):
+    """Choose an approval mode; the result is its name in the settings."""
+
+    TITLE_TEXT = _("Approval mode")
+    PLACEHOLDER = _("Type to narrow down, or choose what the agent may do without asking")
+
+    def __init__(self, current: str, about: Mapping[str, str]) -> None:
+        """`about` has the modes in their order, each with a sentence."""
+        super().__init__()
+        self._current, self._about = current, about
+
+    def rows(self, query: str) -> Sequence[Row]:
+        rows = [
+            Row(mode, MODE_WORDS[mode], about, _("current") if mode == self._current else "", mode)
+            for mode, about in self._about.items()
+        ]
+        return ranked(query, rows) if query else rows
 
 
 def focus_question(app: Context) -> None:
@@ -66,8 +88,6 @@ def choose_mode(app: HandloomApp, name: str = "") -> None:
         return
 
     async def choose() -> None:
-        from tui.approval.mode_screen import ModeScreen
-
         chosen = await app.push_screen_wait(ModeScreen(str(tab.session.approval.mode), MODE_MESSAGES))
         if chosen is not None:
             _set_mode(app, tab, chosen)

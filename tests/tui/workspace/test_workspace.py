@@ -24,7 +24,7 @@ from tests.tui.doubles import ManagerDouble, SessionDouble
 from tests.tui.workspace.running_app import Running, running, until
 from tui.app import HandloomApp
 from tui.approval.answers import WAYS
-from tui.approval.mode_screen import ModeScreen
+from tui.approval.commands import ModeScreen
 from tui.cli.options import StartOptions
 from tui.delegation.delegate_tabs import as_tree
 from tui.dialogs.dialog import ChoiceScreen, SureScreen, TextScreen
