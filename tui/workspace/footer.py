@@ -139,7 +139,8 @@ def pieces(facts: Facts, width: int) -> tuple[list[Piece], list[Piece]]:
         shorter = shorter.format(share=_share(facts.context_used, facts.context_window))
         left.append(Piece(full, "$text-warning" if over else "$text-muted", 4, short=shorter))
         about = ABOUT if facts.estimated else ""
-        left.append(Piece(f"{about if facts.cost is not None else ''}{dollars(facts.cost)}", "$text-muted", 5))
+        if facts.cost is None or facts.cost or facts.tokens_in or facts.tokens_out:
+            left.append(Piece(f"{about if facts.cost is not None else ''}{dollars(facts.cost)}", "$text-muted", 5))
         if facts.tokens_in or facts.tokens_out:
             spent = _("{prompt} in / {answer} out")
             spent = spent.format(

@@ -69,9 +69,17 @@ def test_folder_is_shown_whole_where_there_is_room() -> None:
     facts = Facts(
         Mark.WAITING, "waiting for you", model="a.yaml", cost=0.0, workspace="/tmp/work", confirm_mode="never"
     )
-    line = " · ".join(["◆ waiting for you", "a.yaml", "context —", "$0.00", "/tmp/work", "full auto"])
+    line = " · ".join(["◆ waiting for you", "a.yaml", "context —", "/tmp/work", "full auto"])
     assert "/tmp/work" in told(facts, cell_len(line))
     assert "/tmp/work" not in told(facts, cell_len(line) - 1)
+
+
+def test_cost_is_shown_from_the_first_call_on() -> None:
+    facts = Facts(
+        Mark.WAITING, "waiting for you", model="a.yaml", cost=0.0, workspace="/tmp/work", confirm_mode="never"
+    )
+    assert not [text for text in told(facts, 160) if "$" in text]
+    assert "$0.00" in told(replace(facts, tokens_in=10), 160), "a model that costs nothing"
 
 
 @pytest.mark.parametrize("mode", ["always", "risky", "auto-edit", "plan", "never"])
