@@ -15,11 +15,14 @@ from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import HaltKind
 from core.errors import ExitStatus, HandloomError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
+from core.sandbox.setup import RUNTIME_STARTED
 from core.session.agent_session import AgentSession
 from core.store.reader import EventFilter
 from core.stream import EventStream, EventStreamSubscriber
 
 COMPACT = "compact"
+UNTOLD = frozenset({CONVERSATION_TITLE, RUNTIME_STARTED})
+"""What is for screens only: a title, and a step between the start of the sandbox and its readiness."""
 _DONE = EventFilter(kinds=frozenset({"action:condensation"}))
 
 
@@ -61,7 +64,7 @@ async def run_task(
     unheard = _Unheard(on_event)
 
     def watch(frame: Frame) -> None:
-        if isinstance(frame, Status) and frame.message and frame.id != CONVERSATION_TITLE:
+        if isinstance(frame, Status) and frame.message and frame.id not in UNTOLD:
             (on_notice if frame.level == "error" else on_progress or on_notice)(frame.message)
             if frame.id == STORE_STATUS:
                 store_failed.set()
