@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 FLASH_S = 3.0
-AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream", "tui.workspace.conversation", "tui.approval.question")
+AFTER_FIRST_FRAME = ("core.events", "core.errors", "core.stream")
 """Imported in a thread, so that the first frame does not wait for pydantic."""
 TYPED_S = 0.5
 """How long a command's key waits for the focused widget to handle the keys before it."""

@@ -22,7 +22,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
 from core import garbage_collector
@@ -44,7 +44,6 @@ from core.mcp.supervisor import BeforeServer
 from core.protocols import LLM, Agent, Runtime
 from core.repository import Repository
 from core.secrets.redactor import without_secrets
-from core.session.agent_session import AgentSession
 from core.session.suspend import Slots
 from core.settings.config import Settings, remember_model
 from core.settings.editable_settings import EditableSettings, Setting
@@ -53,7 +52,10 @@ from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.trust.folder_trust import FolderTrust
 from core.workspaces.forks import consent_drafts, fork_title, moved_observation, unpack_copy
-from core.workspaces.workspace_copies import WorkspaceCopies
+from core.workspaces.workspace_copies import WorkspaceCopies, usable_folder
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
 
 log = logging.getLogger(__name__)
 
@@ -218,7 +220,7 @@ class ConversationManager:
         model = model or own_model or self.settings.model or (NO_MODEL if kind.name == ACP_AGENT else "")
         if model == DEMO:
             workspace = await asyncio.to_thread(tempfile.mkdtemp, prefix="handloom-demo-")
-        workspace = await asyncio.to_thread(_folder, workspace)
+        workspace = await asyncio.to_thread(usable_folder, workspace)
         llm = await self.factory.model(model, workspace)
         async with self._slot(uuid.uuid4().hex) as id:
             lease = await self.store.create_conversation(
@@ -307,7 +309,7 @@ class ConversationManager:
                 f"Conversation {info.id} was a rerun in a copy of the workspace, which was removed with it. "
                 "Replay it, or rerun the original conversation."
             )
-        return _folder(info.workspace)
+        return usable_folder(info.workspace)
 
     async def _make_child(
         self, parent: str, action: AgentDelegateAction, action_id: int, limits: Limits
@@ -350,7 +352,7 @@ class ConversationManager:
 
         Its sandbox ends with it, and so does the workspace if it is one of `copies`. Raises as `create`.
         """
-        workspace = await asyncio.to_thread(_folder, workspace)
+        workspace = await asyncio.to_thread(usable_folder, workspace)
         async with self._slot(uuid.uuid4().hex) as id:
             title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, RERUN, origin=RERUN, origin_of=source.id)
@@ -486,16 +488,3 @@ class ConversationManager:
         if not delay_s or session is None or left_at is None or not session.rests:
             return False
         return self._clock() - max(left_at, session.rests_since) >= delay_s
-
-
-def _folder(path: str) -> str:
-    """The folder in which the agent works, absolute. Raises UsageError if it cannot be used."""
-    folder = Path(path).expanduser().absolute()
-    if not folder.is_dir():
-        raise UsageError(f"The workspace {folder} is not a folder. Create it, or choose another with --workspace.")
-    try:
-        next(folder.iterdir(), None)
-    except OSError as error:
-        why = error.strerror or error
-        raise UsageError(f"The workspace {folder} cannot be read: {why}. Name another with --workspace.") from error
-    return str(folder)

@@ -12,6 +12,8 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from core.acp import ACP_AGENT, connect_agent
 from core.agent.registry import AGENTS, AgentKind, Agents, MissingAgent
@@ -41,7 +43,6 @@ from core.secrets.known_secrets import kept_values, values_of
 from core.secrets.redactor import Detector
 from core.secrets.vault import Vault
 from core.security.confirmation import ConfirmMode
-from core.session.agent_session import AgentSession
 from core.session.suspend import Slots
 from core.settings.config import AgentSettings, DaySettings, Settings
 from core.settings.sections import MemorySettings
@@ -134,6 +135,9 @@ class AgentFactory:
             name = None  # it works outside of the sandbox: only the user may choose it, not a file
         return name or self._settings().name
 
+
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
 
 MakeRuntime = Callable[[str], Runtime]
 """Makes a runtime that works in this folder, not started yet."""
@@ -240,6 +244,9 @@ class SessionFactory:
                 extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
             )
         limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, agent.condenses))
+        await asyncio.to_thread(import_module, "core.session.agent_session")  # takes long, so not at the start
+        from core.session.agent_session import AgentSession
+
         return AgentSession(
             store=self._store,
             lease=lease,

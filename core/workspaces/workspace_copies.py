@@ -100,3 +100,16 @@ def _open_up(folder: Path) -> None:
             with suppress(OSError):
                 if not inner.is_symlink():
                     inner.chmod(stat.S_IMODE(inner.stat().st_mode) | stat.S_IRWXU)
+
+
+def usable_folder(path: str) -> str:
+    """The folder in which the agent works, absolute. Raises UsageError if it cannot be used."""
+    folder = Path(path).expanduser().absolute()
+    if not folder.is_dir():
+        raise UsageError(f"The workspace {folder} is not a folder. Create it, or choose another with --workspace.")
+    try:
+        next(folder.iterdir(), None)
+    except OSError as error:
+        why = error.strerror or error
+        raise UsageError(f"The workspace {folder} cannot be read: {why}. Name another with --workspace.") from error
+    return str(folder)

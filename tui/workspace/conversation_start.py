@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
 
 DEMO = "demo"
+FIRST_CONVERSATION = ("tui.workspace.conversation", "tui.approval.question")
+"""Modules that no start needs, and no conversation can do without."""
 DEMO_TASK = _("Show me what you can do.")
 """The prompt's text in the demo, so that Enter is all it takes."""
 
@@ -60,6 +64,7 @@ async def open_first(app: Context) -> None:
 
 async def _open(app: Context, manager: ConversationManager, conversation_id: str) -> AgentSession:
     """Open a conversation, and switch it to the model of the options if there is one. Raises HandloomError."""
+    await _load()
     from tui.models.key_screen import has_key
 
     model = app.options.model or ""
@@ -101,6 +106,12 @@ async def new_conversation(app: Context, agent: str = "", model: str = "") -> No
         app.submission.take_back_early()  # unless it was sent
 
 
+async def _load() -> None:
+    """Load in a thread what the first conversation needs: it would hold up the screen, and the start screen's start."""
+    for module in FIRST_CONVERSATION:
+        await asyncio.to_thread(import_module, module)
+
+
 async def _start(app: Context, manager: ConversationManager, agent: str, model: str) -> None:
     from tui.models.key_screen import has_key
 
@@ -116,6 +127,7 @@ async def _start(app: Context, manager: ConversationManager, agent: str, model: 
     elif model != DEMO and not agent and not await has_key(app, manager, model or manager.settings.model):
         _explain_no_model(app)
         return
+    await _load()
     folder, repository = app.options.workspace, app.options.repository
     if model != DEMO and not agent:  # who has just read an agent is asked about the rest later
         await ask_trust(app, folder)
