@@ -88,11 +88,14 @@ SECOND_TIER: tuple[Group, ...] = (
     ),
     Group(
         "Kernels",
-        "kill, flood and replace Jupyter kernels, each of which takes a second to start",
+        "kill, flood and replace Jupyter kernels, each of which takes a second to start, or draw figures, for which a "
+        "new machine reads its fonts first",
         paths=(
             "tests/runtime/plugins/test_jupyter_ends.py",
             "tests/runtime/plugins/test_jupyter_server.py",
             "tests/runtime/plugins/test_jupyter.py::TestLive::test_flushed_output_is_shown_while_the_interpreter_is_held",
+            "tests/runtime/plugins/test_jupyter.py::TestPictures::test_figure",
+            "tests/runtime/plugins/test_jupyter.py::TestPlace::test_nothing_is_left_in_the_home_folder",
         ),
     ),
     Group(
