@@ -142,8 +142,9 @@ SECOND_TIER: tuple[Group, ...] = (
     Group("Keyrings", "start a keyring service and a session bus", paths=("tests/secrets/test_keyring.py",)),
     Group(
         "Endless input",
-        "feed documents and folders that never end until a limit stops them",
+        "feed documents, answers and folders that never end until a limit stops them",
         paths=(
+            "tests/llm/test_model_host.py::test_event_without_end_does_not_fill_the_memory",
             "tests/runtime/server/test_documents.py::test_document_that_expands_endlessly_is_stopped",
             "tests/runtime/server/test_safe_paths.py::test_very_deep_folder_is_walked",
             "tests/runtime/server/test_user_terminal.py::test_turn_survives_interrupt_and_suspend_keys",

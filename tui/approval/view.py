@@ -225,6 +225,8 @@ class QuestionView(Vertical):
 
     def _fit_why(self) -> None:
         """Move long reasons into the body. Before the first layout there is no width, and nothing is known."""
+        if not self.query(".question--why"):
+            return  # it was removed before the refresh that this waited for
         if width := self.content_size.width:
             self.set_class(Content(self.asked.why).get_height({}, width) > WHY_LINES, "-reads-on")
         self._line("why", self.asked.short_why if self.has_class("-reads-on") else self.asked.why)

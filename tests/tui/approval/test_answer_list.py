@@ -242,6 +242,18 @@ def test_keys_before_the_question_is_built_are_ignored(guard_s: float) -> None:
     assert view.answers.row.effect is Effect.ALLOW
 
 
+async def test_question_that_goes_before_it_was_laid_out_crashes_nothing() -> None:
+    async with running(screen=GUARDED) as it:
+        await held(it)
+        view = it.app.workspace.question
+        assert view is not None
+        await view.remove_children()
+        view.call_after_refresh(view._fit_why)
+        view.refresh()
+        await it.settle()
+    assert it.app.return_code in (None, 0)
+
+
 async def test_prompt_with_only_spaces_is_emptied() -> None:
     async with running(screen=GUARDED) as it:
         await held(it)
