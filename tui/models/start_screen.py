@@ -102,6 +102,10 @@ class Offer(Vertical):
 class EndpointField(Field):
     """A field of an endpoint. Enter goes on at once, so that what is typed right after it is in the next field."""
 
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "submit", show=False, priority=True),  # without priority, the next letters would overtake it
+    ]
+
     async def action_submit(self) -> None:
         """Go to the next field, or use the endpoint."""
         screen = self.screen
