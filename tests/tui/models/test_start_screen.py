@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from core.conversations.conversation_manager import ConversationManager
@@ -220,6 +221,16 @@ async def test_arrows_wrap_around_and_escape_leaves_the_fields() -> None:
         await it.press("escape", "up", "up", "enter")
         await until(it.pilot, lambda: it.app.tabs.current is not None)
         assert it.session.active_model.name == "anthropic/claude-test"
+
+
+async def test_what_is_typed_right_after_enter_is_in_the_next_field(tmp_path: Path) -> None:
+    async with running(manager=without_keys(tmp_path), model=None) as it:
+        screen = it.app.screen
+        await it.press("2", "enter")
+        for key in ("x", "enter", "y", "enter", "z"):  # without waiting, as a paste or fast fingers
+            it.app.post_message(events.Key(key, key if len(key) == 1 else None))
+        await until(it.pilot, lambda: any("z" in one.value for one in screen.query(Input)))
+        assert [screen.query_one(f"#{name}", Input).value for name in ("url", "model", "key")] == ["x", "y", "z"]
 
 
 async def test_any_model_can_be_named_on_the_start_screen() -> None:
