@@ -95,3 +95,20 @@ def test_package_name_is_matched_in_time(package: str) -> None:
     began = time.thread_time()
     assert read(f"pip install '{package}'").not_understood
     assert time.thread_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "sed 's/" + "[^]a]" * 100 + "' f",
+        "rm " + "[a" * 30_000,
+        "[[ " + "[" * 60_000 + " ]]",
+        "sh -c '" + "{" * 60_000 + "'",
+        "git clone " + "." * 60_000,
+    ],
+    ids=lambda command: command[:12],
+)
+def test_command_is_judged_in_time(command: str) -> None:
+    began = time.thread_time()
+    read(command)
+    assert time.thread_time() - began < 3

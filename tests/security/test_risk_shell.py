@@ -33,6 +33,12 @@ def test_corpora_are_large_without_duplicates() -> None:
     assert len(set(COMMANDS)) == len(COMMANDS)
 
 
+@pytest.mark.parametrize("command", ["rm -rf /tmp", "rm -rf /tmp/*"])
+def test_folder_above_a_workspace_in_the_temporary_folder_is_not_deleted_unseen(command: str) -> None:
+    facts = facts_of(CmdRunAction(command=command), workspace="/tmp/w")
+    assert "destroy.root" in facts.rules
+
+
 @pytest.mark.parametrize("row", [*BAD, *GOOD], ids=lambda row: f"{row.rule or 'none'}:{row.command[:40]}")
 def test_each_corpus_command_has_its_verdict(row: Row) -> None:
     facts = read(row.command)

@@ -108,11 +108,11 @@ def check_test(values: Sequence[Value], *, evaluates: bool = True) -> None:
     """Raise NotUnderstoodError if a test may have side effects: `[[ ]]` evaluates operands of -eq as arithmetic."""
     for at, value in enumerate(values):
         text = value.text
-        if text and re.search(r"\[.*[$`]", text):
+        if text and re.search(r"[$`]", text.partition("[")[2]):
             raise NotUnderstoodError(value.shown, "a subscript")
         if text in _NUMBERS and evaluates:
             for other in (*values[max(at - 1, 0) : at], *values[at + 1 : at + 2]):
-                if not re.fullmatch(r"-?\d+", other.text or other.prefix):
+                if not (other.is_number or re.fullmatch(r"-?[0-9]+", other.text or "")):
                     raise NotUnderstoodError(other.shown, "arithmetic")
         elif text and re.fullmatch(r"-[a-zA-Z]+", text) and text not in _UNARY | _BINARY | _NUMBERS | {"-a", "-o"}:
             raise NotUnderstoodError(text, "a test")
@@ -174,7 +174,7 @@ def _source(call: Call) -> None:
 
 
 def _exit(call: Call) -> None:
-    if len(call.args) > 1 or any(value.text is None and value.prefix != "0" for value in call.args):
+    if len(call.args) > 1 or any(value.text is None and not value.is_number for value in call.args):
         raise call.fail()
     call.shell = replace(call.shell, may_end=True)
 
@@ -190,7 +190,8 @@ def _kill(call: Call) -> None:
     for value in args:
         if value.text is None and value.is_foreign:
             raise call.fail(value, "the process that it ends is unknown")
-        if value.text is not None and not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", value.text):
+        known = value.text if value.text is not None else value.prefix.removeprefix("0") or "2"  # `-1$!` may be -1
+        if not re.fullmatch(r"[2-9]|[1-9]\d+|%\d+|%[%+-]?", known):
             call.report("machine.kill")
     call.report("machine.kill-one")
     call.shell = replace(call.shell, may_end=True)

@@ -32,6 +32,10 @@ class Value:
     is_many: bool = False
     """Whether it may expand to no word or to several."""
     is_glob: bool = False
+    is_number: bool = False
+    """Whether an unknown text has only digits, or what `date` prints of them."""
+    is_process: bool = False
+    """Whether it is the name that `<(...)` stands for, and nothing else."""
 
     @property
     def start(self) -> str:
@@ -63,8 +67,9 @@ def expand(word: Word, shell: Shell, home: str, run: Run) -> Iterator[Value]:
                     raise NotUnderstoodError(word.source, "the variable holds a pattern")
                 yield from map(known, filter(None, re.split(r"[ \t\n]+", text)))
                 continue
-            yield Value(None, word.source, is_foreign=is_foreign, is_many=piece.name not in NUMBERS,
-                        prefix="0" if piece.name in NUMBERS else "")  # fmt: skip
+            is_number = piece.name in NUMBERS
+            yield Value(None, word.source, is_foreign=is_foreign, is_many=not is_number,
+                        prefix="0" if is_number else "", is_number=is_number)  # fmt: skip
             continue
         yield joined(one, shell, home, run)
 
@@ -73,9 +78,10 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
     """Expand a word to one value; the value of an assignment is not split."""
     made, prefix = list[str](), list[str]()
     is_known, is_foreign, is_many, is_glob = True, False, False, False
+    is_number, is_process = True, False  # of every piece, and of the whole word
     for piece in _tilde(word, home, shell):
         text: str | None
-        foreign = False
+        foreign = digits = False
         match piece:
             case Text(text=text, quoted=quoted):
                 is_glob = is_glob or (not quoted and not assigned and bool(_GLOB.search(text)) and word.source != "[")
@@ -85,15 +91,17 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
                     raise NotUnderstoodError(word.source, "the variable is split into words")
                 is_glob = is_glob or (text is not None and bool(_GLOB.search(text)))
                 if text is None and piece.name in NUMBERS:
-                    prefix = prefix or ["0"] * is_known
+                    prefix, digits = prefix or ["0"] * is_known, True
                 is_many = is_many or (text is None and not piece.quoted and piece.name not in NUMBERS)
             case Substitution():
                 found = run(piece)
-                text, foreign = found.text, found.is_foreign
+                text, foreign, digits = found.text, found.is_foreign, found.is_number
+                is_process = piece.is_file and len(word.pieces) == 1
                 if text is None and is_known and not made and found.prefix:
                     prefix = [found.prefix]
                 is_many = is_many or (found.text is None and found.is_many and not piece.quoted and not piece.is_file)
         is_foreign = is_foreign or foreign
+        is_number = is_number and (digits if text is None else re.fullmatch("[0-9]*", text) is not None)
         if text is None:
             is_known = False
         elif is_known:
@@ -103,7 +111,8 @@ def joined(word: Word, shell: Shell, home: str, run: Run, *, assigned: bool = Fa
         raise NotUnderstoodError(word.source, "too long")
     if is_known:
         return Value(start, start, is_glob=is_glob)
-    return Value(None, word.source, start or "".join(prefix), is_foreign, is_many, is_glob)
+    beginning = start or "".join(prefix)
+    return Value(None, word.source, beginning, is_foreign, is_many, is_glob, is_number, is_process)
 
 
 def lookup(piece: Variable, shell: Shell, home: str) -> tuple[str | None, bool]:

@@ -50,6 +50,8 @@ _PACKAGE = re.compile(
     r"(?:\s*;[\w\s.<>='\"]+)?"
 )
 _PACKAGE_CHARS = 300
+MAX_PATH_CHARS = 4_096
+"""The longest path that Linux opens. Patterns are matched in the square of their length."""
 _FORGE = ("git+https://github.com/", "git+ssh://git@github.com/")
 
 
@@ -114,6 +116,8 @@ class Call:
         text = value.text
         if text is None:
             raise self.fail(value, "the path is only known at run time")
+        if len(text) > MAX_PATH_CHARS:
+            raise self.fail(value, "too long for a path")
         if "\0" in text or "://" in text or _ABOVE.search(text):
             raise self.fail(value, "a path through .., an address or a NUL in a path")
         places = self.findings.places
@@ -232,9 +236,8 @@ class Call:
         base = posixpath.dirname(_BEFORE_GLOB.split(path)[0]) or "/" if is_glob else path
         name = path.rpartition("/")[2]
         whole = places.is_above(base) and (not is_glob or name in ("*", ".*", "**"))
-        if (whole or base in ("/", "~", "/home", places.home) or re.match(r"^/[a-zA-Z]+/?$", base)) and (
-            places.place(base) is not Region.TEMPORARY and (recursive or is_glob)
-        ):
+        is_top = base in ("/", "~", "/home", places.home) or re.match(r"^/[a-zA-Z]+/?$", base) is not None
+        if (whole or (is_top and places.place(base) is not Region.TEMPORARY)) and (recursive or is_glob):
             self.report("destroy.root", path)
         if is_glob and (_BEFORE_GLOB.search(path.rpartition("/")[0]) or not _NARROW_GLOB.fullmatch(name)):
             self.report("destroy.work", path)

@@ -349,14 +349,14 @@ class Reader:
         before = len(self.findings.unknown)
         self._all(one.body, shell, Input(), depth + 1)
         if one.is_file:
-            return Value(None, one.source, prefix="/dev/fd/")
+            return Value(None, one.source, prefix="/dev/fd/", is_process=True)
         command = one.body[0].source if len(one.body) == 1 and isinstance(one.body[0], Simple) else ""
         if command == "pwd" and len(shell.folders) == 1:
             return Value(shell.folders[0], one.source)
         if len(self.findings.unknown) == before and _HARMLESS_OUTPUT.fullmatch(command):
             return Value(None, one.source)
         if len(self.findings.unknown) == before and _DIGITS.fullmatch(command):
-            return Value(None, one.source, prefix="0")
+            return Value(None, one.source, prefix="0", is_number=True)
         return Value(None, one.source, is_foreign=True, is_many=True)
 
     def _redirected(self, redirects: Sequence[Redirect], shell: Shell, stdin: Input, depth: int) -> tuple[Shell, Input]:
@@ -389,7 +389,7 @@ class Reader:
             if values[0].text is not None and values[0].text.startswith(("/dev/tcp/", "/dev/udp/")):
                 self.findings.call_host(values[0].text.split("/")[3], "net.raw", values[0].text)
             elif one.operator == "<":
-                if values[0].prefix == "/dev/fd/":
+                if values[0].is_process:
                     stdin = Input(None, is_given=True)
                     continue
                 call.reads(values[0])

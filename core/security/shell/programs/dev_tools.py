@@ -183,7 +183,7 @@ _FOREIGN_MODULES = names(
     "test mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
 )
 """Modules of others that run what they are given."""
-_ONLY_BASH = re.compile(r"\[\[|\$'|&>|\|&|<<<|[<>]\(|\{\S*,|\b(?:declare|typeset|pushd|popd|source|pipefail)\b")
+_ONLY_BASH = re.compile(r"\[\[|\$'|&>|\|&|<<<|[<>]\(|\{[^\s{]*,|\b(?:declare|typeset|pushd|popd|source|pipefail)\b")
 """What `sh` reads otherwise than bash: `[[ x || y ]]` runs y, and `declare` is not found."""
 _SHELL_FLAGS = re.compile(r"-[euxl]*([co]?)")
 

@@ -79,6 +79,8 @@ TABLE = f"""
 
 _ADDRESS = re.compile(r"(?:https?|ssh|git)://[\w.@:-]+/[\w.~/-]+|(?:[\w.-]+@)?[\w.-]+\.[\w.-]+:[\w.~/-]+")
 
+MAX_ADDRESS_CHARS = 2_000
+"""The pattern is matched in the square of the length."""
 
 _NAMED = r"\w[\w-]*"
 """A remote of the repository."""
@@ -90,6 +92,8 @@ def _remote(call: Call, words: list[Value], named: str, elsewhere: str) -> None:
     if words and words[0].text is None:
         raise call.fail(words[0], "a repository")
     text = words[0].start if words else "origin"
+    if len(text) > MAX_ADDRESS_CHARS:
+        raise call.fail(words[0], "too long for an address")
     if re.fullmatch(_NAMED, text):
         call.report(named)
     elif _ADDRESS.fullmatch(text):
@@ -134,7 +138,7 @@ def _push(call: Call, arguments: Arguments) -> None:
 
 def _address(call: Call, arguments: Arguments) -> None:
     for value in arguments.operands_of("n"):
-        if value.text is None or not _ADDRESS.fullmatch(value.text):
+        if value.text is None or len(value.text) > MAX_ADDRESS_CHARS or not _ADDRESS.fullmatch(value.text):
             raise call.fail(value, "a repository")
     _brings_code(call)
 

@@ -20,12 +20,13 @@ _WORD = "/[\\w.@:\\x2f$-]+/"
 
 TABLE = f"""
   openssl | | @openssl
-  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/(?!.*%output)[^@]*/ -m= --output=w
-        --data=t --data-raw=t --data-binary=t --data-urlencode=t --json=t --form=t --upload-file=t --header=t
-        --request=t --user=t --user-agent=t --referer=t --write-out=/(?!.*%output)[^@]*/ --max-time= --connect-timeout=
-        --retry= --retry-delay= --retry-all-errors --url=u --silent --show-error --fail --fail-with-body --location
-        --head --include --remote-name --insecure --verbose --get --no-buffer --compressed --http1.1 --http2 --tlsv1.2
-        --tlsv1.3 --ipv4 --proto=/=https/ --create-dirs --version --help | u* | !curl
+  curl | -sSfLIiOkvgGN#0123456 -o=w -d=t -F=t -T=t -H=t -X=t -u=t -A=t -e=t -w=/(?![^@]*%output)[^@]*/ -m=
+        --output=w --data=t --data-raw=t --data-binary=t --data-urlencode=t --json=t --form=t --upload-file=t
+        --header=t --request=t --user=t --user-agent=t --referer=t --write-out=/(?![^@]*%output)[^@]*/ --max-time=
+        --connect-timeout= --retry= --retry-delay= --retry-all-errors --url=u --silent --show-error --fail
+        --fail-with-body --location --head --include --remote-name --insecure --verbose --get --no-buffer
+        --compressed --http1.1 --http2 --tlsv1.2 --tlsv1.3 --ipv4 --proto=/=https/ --create-dirs --version --help |
+        u* | !curl
   wget | -qcNv -O=w -P=w -U=t --output-document=w --directory-prefix=w --quiet --no-verbose --show-progress --continue
         --tries= --timeout= --header=t --user-agent=t --no-check-certificate --spider --method=t --post-data=t
         --post-file=t --version | u* | !curl

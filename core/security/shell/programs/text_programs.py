@@ -160,8 +160,11 @@ def _jq(call: Call, arguments: Arguments) -> None:
 
 # -- sed and awk -------------------------------------------------------------------------------------------------------
 
-_BRACKET = r"\[\^?\]?(?:(?!{mark})[^][\\\n]|\[:[a-z]+:\]|\\(?!{mark})[^][\n])*\]"
-"""A set of characters. One with the mark in it is refused: where it is closed, sed goes on to the next mark."""
+_BRACKET = r"\[\^?+\]?+(?:(?!{mark})[^][\\\n]|\[:[a-z]+:\]|\\(?!{mark})[^][\n])*\]"
+"""A set of characters. One with the mark in it is refused: where it is closed, sed goes on to the next mark.
+
+`?+` gives nothing back: a text with two readings at many places would take forever.
+"""
 _IN_SLASHES = _BRACKET.replace("{mark}", "/")
 _ADDRESS = rf"(?:\d+|\$|/(?:[^[/\\\n]|\\.|{_IN_SLASHES})*/)"
 _IN_MARKS = _BRACKET.replace("{mark}", "(?P=mark)")
