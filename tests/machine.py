@@ -94,6 +94,10 @@ def _documents() -> str:
     return f"{', '.join(missing)} cannot be imported; pip install 'handloom[documents]' brings them" if missing else ""
 
 
+def _ray() -> str:
+    return "" if find_spec("ray") else "Ray is not installed; make cluster adds it to .venv"
+
+
 REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "browser": cache(_browser),
     "docker": cache(_docker),
@@ -104,6 +108,7 @@ REQUIREMENTS: Mapping[str, Callable[[], str]] = {
     "documents": cache(_documents),
     "ssh": cache(_ssh),
     "xterm": cache(_xterm),
+    "ray": cache(_ray),
     "peers": cache(installing.missing),
 }
 """By the marker's name: why it cannot be had here."""

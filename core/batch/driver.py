@@ -18,9 +18,8 @@ from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
 from core.errors import ExitStatus
 from core.llm.budget import Budget
 
-REPEATED = frozenset({AttemptState.ERROR, AttemptState.LOST})
+REPEATED = frozenset({AttemptState.ERROR, AttemptState.LOST, AttemptState.STALLED})
 """How attempts end after which another one follows."""
-WORKER = "local"
 
 
 class Driver:
@@ -42,7 +41,7 @@ class Driver:
         self._budget, self._attempts, self._on_change = budget, attempts, on_change
         self.workers = workers
         """How many attempts run at once; may be changed at any time."""
-        self._running = 0
+        self._running: set[tuple[str, int]] = set()
         self._is_interrupted = False
 
     async def run(self, interrupted: asyncio.Event) -> ExitStatus:
@@ -68,22 +67,23 @@ class Driver:
     async def _fill(self) -> None:
         """Begin attempts while there is room."""
         while not self._is_interrupted and not self._budget.is_spent:
-            if self._running >= min(self.workers, self._engine.capacity):
+            if len(self._running) >= min(self.workers, self._engine.capacity):
                 return
-            started = await asyncio.to_thread(self._ledger.start, WORKER)
+            started = await asyncio.to_thread(self._ledger.start, self._engine.where)
             if started is None:
                 return
             task, number = started
-            self._running += 1
+            attempt = Attempt(task, number, self._folder / task.id / f"attempt-{number}")
+            self._running.add(attempt.key)
             self._on_change(task.id, number, None)
-            self._engine.submit(Attempt(task, number, self._folder / task.id / f"attempt-{number}"))
+            self._engine.submit(attempt)
 
     async def _handle(self, event: ConversationBegan | AttemptEnded) -> None:
         task, number = event.attempt.task, event.attempt.number
         if isinstance(event, ConversationBegan):
-            await asyncio.to_thread(self._ledger.note_conversation, task.id, number, event.conversation)
+            await asyncio.to_thread(self._ledger.note_began, task.id, number, event.conversation, event.worker)
             return
-        self._running -= 1
+        self._running.discard(event.attempt.key)
         ended = event.ended
         if self._budget.is_spent and ended.state in (AttemptState.ERROR, AttemptState.LIMIT):
             ended = Ended(
@@ -91,8 +91,9 @@ class Driver:
                 reason="The budget of the batch was spent.",
             )
         then = await self._then(task.id, ended)
-        await asyncio.to_thread(self._ledger.end, task.id, number, ended, then)
-        self._on_change(task.id, number, ended)
+        is_newest = await asyncio.to_thread(self._ledger.end, task.id, number, ended, then)
+        if is_newest:
+            self._on_change(task.id, number, ended)
 
     async def _then(self, id: str, ended: Ended) -> TaskState:
         """What becomes of a task after this result of its newest attempt."""

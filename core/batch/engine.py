@@ -20,6 +20,11 @@ class Attempt:
     folder: Path
     """Its own folder, which does not exist yet."""
 
+    @property
+    def key(self) -> tuple[str, int]:
+        """The task's id and the number, which no other attempt of the batch has."""
+        return self.task.id, self.number
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationBegan:
@@ -27,6 +32,8 @@ class ConversationBegan:
 
     attempt: Attempt
     conversation: str
+    worker: str
+    """Which machine works on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +48,19 @@ EngineEvent = ConversationBegan | AttemptEnded
 
 
 class Engine(Protocol):
-    """Runs attempts. Each one that was submitted ends with exactly one AttemptEnded."""
+    """Runs attempts. Each one that was submitted ends with an AttemptEnded.
+
+    A second AttemptEnded is one that came late, from a worker that was given up; the ledger refuses it.
+    """
 
     @property
     def capacity(self) -> int:
         """How many attempts can run at once."""
+        ...
+
+    @property
+    def where(self) -> str:
+        """Where attempts run, for the ledger: `local`, or the cluster."""
         ...
 
     def submit(self, attempt: Attempt) -> None:
@@ -56,8 +71,8 @@ class Engine(Protocol):
         """The next event. Cancelling loses none."""
         ...
 
-    def cancel(self) -> None:
-        """Interrupt everything that runs; each ends soon, as `interrupted`."""
+    def cancel(self, attempt: Attempt | None = None) -> None:
+        """Interrupt one attempt, or everything that runs; each ends soon, as `interrupted`."""
         ...
 
     async def aclose(self) -> None:

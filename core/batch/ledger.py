@@ -64,6 +64,8 @@ class AttemptState(StrEnum):
     """The model, the sandbox or the disk failed."""
     LOST = "lost"
     """The driver or its worker ended."""
+    STALLED = "stalled"
+    """Nothing happened for a long time."""
     INTERRUPTED = "interrupted"
     LATE = "late"
     """Its result came when the task had a newer attempt, and was refused."""
@@ -214,11 +216,12 @@ class Ledger:
             )
             return BatchTask.from_json(body), before + 1
 
-    def note_conversation(self, id: str, attempt: int, conversation: str) -> None:
-        """Store the conversation of an attempt, as soon as it has one."""
+    def note_began(self, id: str, attempt: int, conversation: str, worker: str) -> None:
+        """Store the conversation of an attempt and its machine, as soon as they are known."""
         with self._change() as database:
             database.execute(
-                "UPDATE attempts SET conversation = ? WHERE task = ? AND number = ?", (conversation, id, attempt)
+                "UPDATE attempts SET conversation = ?, worker = ? WHERE task = ? AND number = ?",
+                (conversation, worker, id, attempt),
             )
 
     def end(self, id: str, attempt: int, ended: Ended, then: TaskState) -> bool:

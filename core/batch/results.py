@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from core.batch.attempt_runner import KEPT, PATCH
 from core.batch.ledger import AttemptState, TaskRow, TaskState
-from core.batch.local_engine import KEPT, PATCH
 
 RESULTS, PREDICTIONS, SUMMARY = "results.jsonl", "predictions.jsonl", "summary.md"
 

@@ -11,7 +11,8 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ MAX_BYTES = 512 * 1024 * 1024
 """The largest file of tasks."""
 MAX_TEXT_CHARS = 1_000_000
 """The longest task: more fits no model."""
+MOST = 1e15
+"""The largest number of a limit or need."""
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,199}")
 SWE_BENCH = {"instance_id": "id", "problem_statement": "task", "base_commit": "commit"}
@@ -47,6 +50,10 @@ class BatchTask:
     """Empty for the agent of the batch."""
     check: str = ""
     """A command that runs in the sandbox after the agent has finished; its exit status decides."""
+    limits: Mapping[str, float] = field(default_factory=dict)
+    """Limits instead of those of the batch, by the names of LIMITS."""
+    needs: Mapping[str, float] = field(default_factory=dict)
+    """What a cluster reserves for an attempt, by the names of NEEDS."""
 
     def to_json(self) -> str:
         """One line of JSON with the fields that are set."""
@@ -59,6 +66,10 @@ class BatchTask:
 
 
 _FIELDS = frozenset(field.name for field in fields(BatchTask))
+LIMITS = {"max_iterations": int, "max_tokens": int, "max_budget": float, "max_seconds": float}
+"""The limits of a task, as in the settings of agents."""
+NEEDS = {"cpus": float, "memory_gb": float}
+_NUMBERS: Mapping[str, Mapping[str, type[int] | type[float]]] = {"limits": LIMITS, "needs": NEEDS}
 
 
 def read_tasks(path: Path) -> list[BatchTask]:
@@ -140,11 +151,15 @@ def _task(where: str, record: Mapping[str, Any], folder: Path) -> BatchTask:
         raise UsageError(
             f"{where}: there is no field {unknown[0][:60]!r}. The fields are {', '.join(sorted(_FIELDS))}."
         )
+    values: dict[str, Any] = {"id": "", "task": ""}
     for name, value in record.items():
-        if not isinstance(value, str):
+        if name in _NUMBERS:
+            values[name] = _numbers(f"{where}: {name}", value, _NUMBERS[name])
+        elif isinstance(value, str):
+            values[name] = value.strip()
+        else:
             raise UsageError(f"{where}: {name} must be text.")
-    values = {name: value.strip() for name, value in record.items()}
-    task = BatchTask(**{"id": "", "task": "", **values})
+    task = BatchTask(**values)
     if not _ID.fullmatch(task.id):
         raise UsageError(f"{where}: the id {task.id[:60]!r} must be 1 to 128 letters, digits, dots, - and _.")
     if not task.task or len(task.task) > MAX_TEXT_CHARS:
@@ -156,3 +171,18 @@ def _task(where: str, record: Mapping[str, Any], folder: Path) -> BatchTask:
     if task.workspace:
         task = BatchTask(**{**asdict(task), "workspace": str((folder / Path(task.workspace).expanduser()).resolve())})
     return task
+
+
+def _numbers(where: str, value: object, known: Mapping[str, type[int] | type[float]]) -> dict[str, float]:
+    """Named numbers above zero: an object of JSON, or its text in a CSV file. Raises UsageError."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(value)
+    if not isinstance(value, dict) or not known.keys() >= value.keys():
+        raise UsageError(f'{where} must be an object with numbers, such as {{"{next(iter(known))}": 4}}. It may have '
+                         f"{', '.join(known)}.")  # fmt: skip
+    for name, number in value.items():
+        is_number = isinstance(number, int | float) and not isinstance(number, bool) and 0 < number < MOST
+        if not is_number or (known[name] is int and number != int(number)):
+            raise UsageError(f"{where}: {name} must be a number above 0.")
+    return {name: known[name](number) for name, number in value.items()}

@@ -202,7 +202,14 @@ class ConversationManager:
     # -- create, open, close -----------------------------------------------------------------------------------------
 
     async def create(
-        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+        self,
+        *,
+        workspace: str,
+        model: str = "",
+        title: str = "",
+        repository: str = "",
+        agent: str = "",
+        limits: Limits | None = None,
     ) -> AgentSession:
         """Create and start a conversation. `repository` is `URL` or `URL#BRANCH`, cloned before the first action.
 
@@ -226,7 +233,7 @@ class ConversationManager:
             lease = await self.store.create_conversation(
                 id, title=self.redact(title), workspace=workspace, model=model, repository=repository
             )
-            session = await self._start(lease, llm, kind=kind)
+            session = await self._start(lease, llm, kind=kind, limits=limits)
             session.memory.instructions = self.settings.agent.instructions.strip()
             return session
 

@@ -20,12 +20,13 @@ from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import database, search_index
+from core.store import database, pieces, search_index
 from core.store.blobs import Blob
 from core.store.conversations import NewConversation, unknown_conversation
 from core.store.database import aiosqlite, remedy, sqlite3
 from core.store.event_rows import ADD_EVENT, UPDATE_FACTS, Facts, StoredEvents, event_row, unpack
 from core.store.locks import ProcessMark
+from core.store.pieces import Piece
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, RecordedRow, pack_frames
 from core.store.search_index import Hit
@@ -266,6 +267,38 @@ class EventStore(EventReader):
             ((key,),) = await connection.execute_fetchall("SELECT last_insert_rowid()")
             await connection.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,))
             yield connection, key
+
+    async def add_piece(self, piece: Piece) -> bool:
+        """Store what a conversation has gained on another machine; this process owns its copy until it releases it.
+
+        Returns False if the conversation is here already and not such a copy. Raises StoreError.
+        """
+        async with self._transaction("The events of another machine could not be stored") as connection:
+            is_new = await pieces.begin(connection, piece)
+            ((key, token, owner, next_id),) = await connection.execute_fetchall(
+                "SELECT c.key, coalesce(l.token, 1), l.owner,"
+                " (SELECT coalesce(max(e.id) + 1, 0) FROM events e WHERE e.conversation = c.key)"
+                " FROM conversations c LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
+                (piece.conversation,),
+            )
+            if is_new:
+                await connection.execute(
+                    "INSERT INTO leases (conversation, token, owner) VALUES (?, ?, ?)", (key, token, self.mark.name)
+                )
+            elif owner != self.mark.name:
+                return False
+            await pieces.write_piece(connection, key, token, next_id, piece)
+        return True
+
+    async def release_copy(self, conversation_id: str) -> None:
+        """Release the copy of a conversation of another machine."""
+        with suppress(StoreError):
+            async with self._writer.writing("The conversation could not be released") as connection:
+                await connection.execute(
+                    "UPDATE leases SET owner = NULL WHERE owner = ? AND conversation ="
+                    " (SELECT key FROM conversations WHERE id = ?)",
+                    (self.mark.name, conversation_id),
+                )
 
     async def delete_conversation(self, conversation_id: str) -> None:
         """Delete a conversation and its delegates, all or none, and overwrite their bytes.

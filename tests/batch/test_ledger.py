@@ -35,7 +35,7 @@ def test_tasks_are_taken_in_their_order(ledger: Ledger) -> None:
 
 def test_result_is_kept_with_its_attempt(ledger: Ledger) -> None:
     ledger.start("w")
-    ledger.note_conversation("b", 1, "c1")
+    ledger.note_began("b", 1, "c1", "n1")
     assert ledger.end("b", 1, DONE, TaskState.DONE)
     (first, second) = ledger.rows()
     assert (first.state, first.ended, first.attempt, first.worker) == (TaskState.DONE, DONE, 1, "w")
@@ -65,7 +65,7 @@ def test_attempts_of_a_dead_driver_are_lost_and_do_not_count(ledger: Ledger) -> 
 
 def test_cost_of_a_lost_attempt_counts_for_the_budget(ledger: Ledger) -> None:
     ledger.start("w")
-    ledger.note_conversation("b", 1, "c1")
+    ledger.note_began("b", 1, "c1", "n1")
     ledger.begin(TASKS)
     assert ledger.spent() == 0
     ledger.lost_costs({"c1": 0.25, "other": 7.0})

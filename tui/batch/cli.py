@@ -11,12 +11,17 @@ import json
 import os
 import time
 from collections import defaultdict
+from collections.abc import Mapping
+from importlib.metadata import version
 
+from core.batch.attempt_runner import AttemptRunner
 from core.batch.driver import Driver, left_s
+from core.batch.engine import Engine
 from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
 from core.batch.local_engine import LocalEngine
 from core.batch.results import RESULTS, write_results
 from core.batch.tasks import BatchTask, read_tasks
+from core.conversations.conversation_manager import ConversationManager
 from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, StoreError, UsageError
 from core.llm.budget import Budget
@@ -27,6 +32,7 @@ from tui.cli.run import command_manager, interrupts, warn_if_open
 
 ATTACH = "attach"
 """In the place of the list of tasks: watch a batch that another process runs."""
+LOCAL, CLUSTER = "local", "ray"
 ANSWER_TOKENS = 16_384
 """The longest answer of a model under a budget, if the settings have no limit: the most that it costs must be known."""
 
@@ -42,6 +48,7 @@ async def batch(options: argparse.Namespace) -> int:
     if options.workers < 1 or options.attempts < 1:
         raise UsageError("--workers and --attempts must be at least 1.")
     tasks = await asyncio.to_thread(read_tasks, options.tasks)
+    _check_engine(options.engine, tasks)
     home = home_folder(os.environ)
     capped = ANSWER_TOKENS if options.budget is not None else None
     given = {
@@ -67,12 +74,10 @@ async def batch(options: argparse.Namespace) -> int:
         async with command_manager(home, settings) as manager:
             ledger.lost_costs({info.id: info.cost for info in await manager.list()})
             budget = Budget(options.budget, ledger.spent())
-            manager.factory.llms.budget = budget
-            permits = defaultdict[str, Permits](lambda: Permits(options.workers))
-            manager.factory.llms.permits = permits.__getitem__
-            engine = LocalEngine(
-                manager, options.out.absolute(), options.workers, approve=options.yes, on_session=warn_if_open
-            )
+            if options.engine == LOCAL:
+                engine = _local_engine(options, manager, budget)
+            else:
+                engine = await _cluster_engine(options, manager, budget, given, capped)
             progress = _Progress(ledger, tasks, budget, is_json=options.json)
             driver = Driver(
                 ledger,
@@ -97,6 +102,51 @@ async def batch(options: argparse.Namespace) -> int:
     if not options.json:
         say(str(options.out / RESULTS))
     return status
+
+
+def _local_engine(options: argparse.Namespace, manager: ConversationManager, budget: Budget) -> Engine:
+    manager.factory.llms.budget = budget
+    permits = defaultdict[str, Permits](lambda: Permits(options.workers))
+    manager.factory.llms.permits = permits.__getitem__
+    runner = AttemptRunner(manager, options.out.absolute(), approve=options.yes, on_session=warn_if_open)
+    return LocalEngine(manager, runner, options.workers)
+
+
+async def _cluster_engine(
+    options: argparse.Namespace,
+    manager: ConversationManager,
+    budget: Budget,
+    given: Mapping[str, object],
+    max_answer_tokens: int | None,
+) -> Engine:
+    """Connect to a cluster. Raises ConfigurationError, ClusterError."""
+    from core.batch.ray_engine import RayEngine, new_batch_id
+    from core.batch.ray_node import NodeBatch
+    from tui.batch.node import ENTRY
+
+    isolation = "none" if manager.settings.sandbox.isolation == "none" else "bubblewrap"
+    batch = NodeBatch(
+        new_batch_id(),
+        version("handloom"),
+        {**given, "model": manager.settings.model or None, "sandbox__isolation": isolation},
+        max_answer_tokens,
+        options.yes,
+        options.budget is not None,
+    )
+    return await RayEngine.connect(
+        options.engine, batch=batch, entry=ENTRY, manager=manager, budget=budget, workers=options.workers
+    )
+
+
+def _check_engine(address: str, tasks: list[BatchTask]) -> None:
+    """Raises UsageError for an engine that does not exist, or that cannot carry out these tasks."""
+    if address not in (LOCAL, CLUSTER) and not address.startswith(f"{CLUSTER}://"):
+        raise UsageError(f"{address} is no engine. Use --engine {LOCAL}, {CLUSTER} or {CLUSTER}://HOST:PORT.")
+    if address != LOCAL and (copied := next((task for task in tasks if task.workspace), None)) is not None:
+        raise UsageError(
+            f"Task {copied.id} has a folder of this machine as its workspace, which the nodes of a cluster cannot "
+            "read. Use a repository instead."
+        )
 
 
 class _Progress:

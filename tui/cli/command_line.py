@@ -409,6 +409,12 @@ def _batch(commands: Commands) -> None:
     )
     batch.add_argument("attached", type=Path, nargs="?", metavar="DIR", help="the batch to watch, after attach")
     batch.add_argument("--out", type=Path, metavar="DIR", help="folder for the ledger and the results")
+    batch.add_argument(
+        "--engine",
+        default="local",
+        metavar="WHERE",
+        help="where attempts run: local (default), ray (the cluster of this machine) or ray://HOST:PORT",
+    )
     batch.add_argument("--workers", type=int, default=4, metavar="N", help="tasks at the same time (default: 4)")
     batch.add_argument("--attempts", type=int, default=2, metavar="N", help="attempts for each task (default: 2)")
     batch.add_argument("--budget", type=float, metavar="USD", help="what all model calls may cost together")

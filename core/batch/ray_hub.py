@@ -1,0 +1,170 @@
+"""Hub: the one place of a batch on a cluster that all its nodes reach, an actor of Ray.
+
+It keeps what must be kept once for the whole batch, the budget and the permits of models, and hands to the driver what
+the nodes send. An attempt that was given up is forgotten: what it reserved counts as spent, its permits are free, and
+it gets nothing any more. Knows nothing of Ray.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from core.llm.budget import Budget, BudgetSpentError
+from core.llm.permits import Permits
+
+AttemptKey = tuple[str, int]
+INBOX_MESSAGES = 64
+"""Nodes that send faster than the driver stores wait."""
+
+
+class Permit(NamedTuple):
+    """A permit to call a model, as the node sees it."""
+
+    round: int
+    limit: int
+
+
+@dataclass(slots=True)
+class Taken:
+    """What the driver takes from the hub."""
+
+    messages: list[tuple[AttemptKey, Any]]
+    spent: float
+    is_spent: bool
+    silent_s: dict[AttemptKey, float]
+    """For how long each attempt that has begun has not been heard."""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """An attempt that the driver waits for, and what it holds."""
+
+    unwanted: asyncio.Event = field(default_factory=asyncio.Event)
+    stored: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: float | None = None
+    reserved: list[float] = field(default_factory=list)
+    permits: list[str] = field(default_factory=list)
+    """The models whose permits it holds."""
+
+
+class Hub:
+    """The state of one batch. Each method may be called from any node."""
+
+    def __init__(self, total: float | None, spent: float, workers: int) -> None:
+        self._budget = Budget(total, spent)
+        self._permits = defaultdict[str, Permits](lambda: Permits(workers))
+        self._wanted: dict[AttemptKey, _Wanted] = {}
+        self._inbox: asyncio.Queue[tuple[AttemptKey, Any]] = asyncio.Queue(INBOX_MESSAGES)
+
+    # -- for the driver ------------------------------------------------------------------------------------------------
+
+    async def begin(self, key: AttemptKey) -> None:
+        """Expect an attempt."""
+        self._wanted[key] = _Wanted()
+
+    async def interrupt(self, key: AttemptKey) -> None:
+        """Tell the node to stop the attempt. It is still waited for."""
+        if (wanted := self._wanted.get(key)) is not None:
+            wanted.unwanted.set()
+
+    async def stored(self, key: AttemptKey) -> None:
+        """Everything that the attempt has sent is durable."""
+        if (wanted := self._wanted.get(key)) is not None:
+            wanted.stored.set()
+
+    async def forget(self, key: AttemptKey) -> None:
+        """Give an attempt up, or take leave of one that has ended."""
+        if (wanted := self._wanted.pop(key, None)) is None:
+            return
+        wanted.unwanted.set()
+        wanted.stored.set()
+        for most in wanted.reserved:
+            await self._budget.settle(most, None)
+        for model in wanted.permits:
+            await self._permits[model].__aexit__(None, None, None)
+
+    async def take(self, wait_s: float) -> Taken:
+        """What the nodes have sent, after `wait_s` at most."""
+        messages = []
+        try:
+            messages.append(await asyncio.wait_for(self._inbox.get(), wait_s))
+            while not self._inbox.empty():
+                messages.append(self._inbox.get_nowait())
+        except TimeoutError:
+            pass
+        now = time.monotonic()
+        silent = {key: now - one.heard for key, one in self._wanted.items() if one.heard is not None}
+        return Taken(messages, self._budget.spent, self._budget.is_spent, silent)
+
+    # -- for the nodes -------------------------------------------------------------------------------------------------
+
+    async def put(self, key: AttemptKey, message: Any) -> None:
+        """Send something to the driver, in order. Waits while it has much to do."""
+        await self._inbox.put((key, message))
+
+    async def until_stored(self, key: AttemptKey) -> None:
+        """Wait until the driver has stored everything, or has given the attempt up."""
+        if (wanted := self._wanted.get(key)) is not None:
+            await wanted.stored.wait()
+
+    async def heard(self, key: AttemptKey) -> None:
+        """Take note that an attempt lives."""
+        if (wanted := self._wanted.get(key)) is not None:
+            wanted.heard = time.monotonic()
+
+    async def unwanted(self, key: AttemptKey) -> None:
+        """Wait until the attempt is to stop."""
+        if (wanted := self._wanted.get(key)) is not None:
+            await wanted.unwanted.wait()
+
+    async def reserve(self, key: AttemptKey, most: float) -> tuple[float, float] | None:
+        """As `Budget.reserve`; returns the budget and what is spent if the call is refused."""
+        if (wanted := self._wanted.get(key)) is None:
+            return self._budget.total or 0.0, self._budget.spent
+        try:
+            await self._budget.reserve(most)
+        except BudgetSpentError:
+            return self._budget.total or 0.0, self._budget.spent
+        if self._wanted.get(key) is not wanted:  # it was given up while it waited
+            await self._budget.settle(most, 0.0)
+            return self._budget.total or 0.0, self._budget.spent
+        wanted.reserved.append(most)
+        return None
+
+    async def settle(self, key: AttemptKey, most: float, cost: float | None) -> None:
+        """As `Budget.settle`. What a forgotten attempt reserved was settled already."""
+        wanted = self._wanted.get(key)
+        if self._budget.total is None:
+            await self._budget.settle(most, cost)
+        elif wanted is not None and most in wanted.reserved:
+            wanted.reserved.remove(most)
+            await self._budget.settle(most, cost)
+
+    async def enter(self, key: AttemptKey, model: str) -> Permit | None:
+        """Wait for a permit; None if the attempt was given up."""
+        permits = self._permits[model]
+        await permits.__aenter__()
+        if (wanted := self._wanted.get(key)) is None:
+            await permits.__aexit__(None, None, None)
+            return None
+        wanted.permits.append(model)
+        return Permit(permits.rounds, permits.limit)
+
+    async def leave(self, key: AttemptKey, model: str, round: int, was_limited: bool | None) -> int:
+        """Return a permit, and say whether the call met the rate limit (None: neither that nor an answer).
+
+        Returns how many calls may run at once now.
+        """
+        permits, wanted = self._permits[model], self._wanted.get(key)
+        if was_limited:
+            permits.limited(round)
+        elif was_limited is not None:
+            permits.answered()
+        if wanted is not None and model in wanted.permits:
+            wanted.permits.remove(model)
+            await permits.__aexit__(None, None, None)
+        return permits.limit
