@@ -8,7 +8,7 @@ DOCS_STAMP := $(DOCS_VENV)/.installed
 export PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD := 1
 unexport PYTHONDONTWRITEBYTECODE # each worker of the tests would compile every test anew, twelve seconds of its processor
 
-.PHONY: help setup browser run test test-all compiled check format bench campaign mutants structure peers documents docs lock engine pictures casts clean
+.PHONY: help setup browser cluster run test test-all compiled check format bench campaign mutants structure peers documents docs lock engine pictures casts clean
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ $(STAMP): requirements.lock pyproject.toml
 
 browser:
 	@.ci/browser
+
+cluster: $(STAMP) ## add Ray to .venv, for batches on a cluster (200 MB)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --no-deps -r .ci/cluster.lock
 
 run: setup ## open the workspace in the current folder
 	@$(BIN)/handloom
@@ -106,6 +109,10 @@ lock: ## resolve the dependencies again, with hashes, none younger than a week
 	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
 	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
 	  --custom-compile-command "make lock" -o docs/requirements.lock
+	@$(VENV)-lock/bin/uv pip compile --quiet pyproject.toml --extra cluster --constraints requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate \
+	  --exclude-newer "$$(date -u -d '8 days ago' +%Y-%m-%d 2>/dev/null || date -u -v-8d +%Y-%m-%d)" \
+	  --custom-compile-command "make lock" -o .ci/cluster.lock
 	@rm -rf $(VENV)-lock
 
 clean: ## remove what setup and docs made

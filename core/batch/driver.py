@@ -18,8 +18,10 @@ from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
 from core.errors import ExitStatus
 from core.llm.budget import Budget
 
-REPEATED = frozenset({AttemptState.ERROR, AttemptState.LOST, AttemptState.STALLED})
-"""How attempts end after which another one follows."""
+REPEATED = frozenset({AttemptState.ERROR, AttemptState.STALLED})
+"""How attempts end after which another one follows, up to the number of attempts."""
+MOST_LOST = 5
+"""Workers that a task may lose, before it is taken to be what ends them."""
 
 
 class Driver:
@@ -51,7 +53,7 @@ class Driver:
             while True:
                 await self._fill()
                 if not self._running:
-                    return self._status()
+                    return await asyncio.to_thread(self._status)
                 await self._handle(await self._engine.next_event())
         finally:
             watch.cancel()
@@ -101,6 +103,9 @@ class Driver:
             return TaskState.DONE
         if ended.state is AttemptState.INTERRUPTED:
             return TaskState.WAITING
+        if ended.state is AttemptState.LOST:
+            lost = await asyncio.to_thread(self._ledger.losses_of, id)
+            return TaskState.WAITING if lost < MOST_LOST - 1 else TaskState.FAILED
         counted = await asyncio.to_thread(self._ledger.attempts_of, id)  # with this one, which still runs
         return TaskState.WAITING if ended.state in REPEATED and counted < self._attempts else TaskState.FAILED
 

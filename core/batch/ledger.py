@@ -26,6 +26,8 @@ from core.store.database import sqlite3
 
 DATABASE, LOCK = "batch.db", "batch.lock"
 VERSION = 1
+DRIVER_ENDED = "The driver ended before the attempt did."
+"""Why an attempt was lost that nobody waited for."""
 _SCHEMA = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tasks (
@@ -165,10 +167,9 @@ class Ledger:
             if known != mark:
                 self._replace(database, tasks)
                 database.execute("INSERT OR REPLACE INTO facts VALUES ('tasks', ?)", (mark,))
-            reason = "The driver ended before the attempt did."
             database.execute(
                 "UPDATE attempts SET state = 'lost', ended = ?, reason = ? WHERE state = 'running'",
-                (self._clock(), reason),
+                (self._clock(), DRIVER_ENDED),
             )
             database.execute("UPDATE tasks SET state = 'waiting' WHERE state = 'running'")
 
@@ -245,11 +246,16 @@ class Ledger:
 
     def attempts_of(self, id: str) -> int:
         """The number of attempts whose failure counts: not those that were lost or interrupted."""
-        with self._change() as database:
-            (count,) = database.execute(
-                "SELECT count(*) FROM attempts WHERE task = ? AND state NOT IN ('lost', 'interrupted', 'late')", (id,)
-            ).fetchone()
-            return int(count)
+        return self._count(id, "state NOT IN ('lost', 'interrupted', 'late')")
+
+    def losses_of(self, id: str) -> int:
+        """How many of a task's workers were lost while the driver lived."""
+        return self._count(id, f"state = 'lost' AND reason <> '{DRIVER_ENDED}'")
+
+    def _count(self, id: str, condition: str) -> int:
+        found = self._database.execute(f"SELECT count(*) FROM attempts WHERE task = ? AND {condition}", (id,))  # noqa: S608
+        (count,) = found.fetchone()
+        return int(count)
 
     def lost_costs(self, costs: Mapping[str, float | None]) -> None:
         """Store what lost attempts have cost, by their conversations: the budget counts it, too."""

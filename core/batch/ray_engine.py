@@ -7,6 +7,7 @@ repeats nothing. A worker that is silent for too long is given up, and what it s
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import uuid
 from collections import defaultdict
@@ -51,6 +52,8 @@ class NodeFacts:
     """Of Handloom."""
     why_open: str
     """Why it cannot isolate commands; empty if it can, or need not."""
+    error: str = ""
+    """Why it could not say anything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,16 +120,7 @@ class RayEngine:
 
         `budget` then follows what all nodes spend. Raises ConfigurationError without Ray, ClusterError.
         """
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            import ray
-        except ImportError as error:
-            raise ConfigurationError(INSTALL) from error
-        try:
-            async with asyncio.timeout(CONNECT_S):
-                await asyncio.to_thread(_init, ray, address, entry.set_path)
-        except Exception as error:  # Ray raises many kinds
-            raise ClusterError(f"The cluster {address} cannot be reached: {_line(error)}") from error
+        ray = await open_cluster(address, entry)
         made = cls(ray, batch=batch, entry=entry, manager=manager, budget=budget, workers=workers)
         try:
             await asyncio.to_thread(_mark, manager.store.home / FOLDER / batch.id)
@@ -181,37 +175,24 @@ class RayEngine:
 
     async def _survey(self) -> frozenset[str]:
         """Ask every node what it is. Returns those that are not used. Raises ClusterError."""
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        nodes = [node["NodeID"] for node in await asyncio.to_thread(self._ray.nodes) if node["Alive"]]
-        describe = self._ray.remote(self._entry.describe)
-        calls = [
-            describe.options(
-                num_cpus=0, max_retries=0, scheduling_strategy=NodeAffinitySchedulingStrategy(id, soft=False)
-            ).remote(self._batch)
-            for id in nodes
-        ]
-        unfit, reasons = set(), []
-        for id, call in zip(nodes, calls, strict=True):
-            try:
-                facts: NodeFacts = await call
-            except (self._ray.exceptions.RayError, ConnectionError) as error:
+        facts = await survey(self._ray, self._entry, self._batch)
+        for one in facts.values():
+            if one.error:
                 raise ClusterError(
-                    f"Handloom does not run on node {id[:8]}: {_line(error)} Install the same version there, in the "
+                    f"Handloom does not run on node {one.host}: {one.error} Install the same version there, in the "
                     "environment that Ray runs in."
-                ) from error
-            if facts.version != self._batch.version:
-                raise ClusterError(
-                    f"Node {facts.host} has Handloom {facts.version}, and this machine {self._batch.version}. Install "
-                    "the same version on all of them."
                 )
-            if facts.why_open:
-                unfit.add(id)
-                reasons.append(f"{facts.host}: {facts.why_open}")
-        if len(unfit) == len(nodes):
+            if one.version != self._batch.version:
+                raise ClusterError(
+                    f"Node {one.host} has Handloom {one.version}, and this machine {self._batch.version}. Install the "
+                    "same version on all of them."
+                )
+        unfit = {id: one for id, one in facts.items() if one.why_open}
+        if len(unfit) == len(facts):
+            reasons = "; ".join(f"{one.host}: {one.why_open}" for one in unfit.values())
             raise ClusterError(
-                f"No node can isolate commands ({'; '.join(reasons)[:500]}). To run without isolation, set "
-                "sandbox.isolation to none."
+                f"No node can isolate commands ({reasons[:500]}). To run without isolation, set sandbox.isolation to "
+                "none."
             )
         return frozenset(unfit)
 
@@ -335,6 +316,38 @@ class RayEngine:
                 running.last.set()
 
 
+async def open_cluster(address: str, entry: Entry) -> Any:
+    """Connect this process to a cluster and return the module `ray`. Raises ConfigurationError, ClusterError."""
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    try:
+        import ray
+    except ImportError as error:
+        raise ConfigurationError(INSTALL) from error
+    try:
+        async with asyncio.timeout(CONNECT_S):
+            await asyncio.to_thread(_init, ray, address, entry.set_path)
+    except Exception as error:  # Ray raises many kinds
+        raise ClusterError(f"The cluster {address} cannot be reached: {_line(error)}") from error
+    return ray
+
+
+async def survey(ray: Any, entry: Entry, batch: NodeBatch) -> dict[str, NodeFacts]:
+    """What each living node says about itself, by Ray's id of it."""
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    nodes = {node["NodeID"]: node for node in await asyncio.to_thread(ray.nodes) if node["Alive"]}
+    describe, calls, found = ray.remote(entry.describe), {}, {}
+    for id in nodes:
+        there = NodeAffinitySchedulingStrategy(id, soft=False)
+        calls[id] = describe.options(num_cpus=0, max_retries=0, scheduling_strategy=there).remote(batch)
+    for id, call in calls.items():
+        try:
+            found[id] = await call
+        except (ray.exceptions.RayError, ConnectionError) as error:
+            found[id] = NodeFacts(nodes[id]["NodeManagerHostname"], "", "", _line(error))
+    return found
+
+
 def _mark(folder: Path) -> None:
     """Tell nodes with the same home that the driver's store is theirs."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -347,6 +360,7 @@ def new_batch_id() -> str:
 
 
 def _init(ray: Any, address: str, set_path: str) -> None:
+    logging.getLogger("ray").setLevel(logging.ERROR)
     ray.init(
         address="auto" if address == "ray" else address,
         log_to_driver=False,

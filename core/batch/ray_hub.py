@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -90,12 +91,11 @@ class Hub:
     async def take(self, wait_s: float) -> Taken:
         """What the nodes have sent, after `wait_s` at most."""
         messages = []
-        try:
-            messages.append(await asyncio.wait_for(self._inbox.get(), wait_s))
-            while not self._inbox.empty():
-                messages.append(self._inbox.get_nowait())
-        except TimeoutError:
-            pass
+        if self._inbox.empty():
+            with suppress(TimeoutError):
+                messages.append(await asyncio.wait_for(self._inbox.get(), wait_s))
+        while not self._inbox.empty():
+            messages.append(self._inbox.get_nowait())
         now = time.monotonic()
         silent = {key: now - one.heard for key, one in self._wanted.items() if one.heard is not None}
         return Taken(messages, self._budget.spent, self._budget.is_spent, silent)

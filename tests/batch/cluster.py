@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,16 +16,17 @@ OBJECTS = 80 * MB
 class Cluster:
     """A head without room for attempts, and nodes with `cpus` places each."""
 
-    def __init__(self, folder: Path, nodes: int, cpus: int) -> None:
+    def __init__(self, folder: Path, nodes: int, cpus: int, environ: Mapping[str, str]) -> None:
         from ray.cluster_utils import Cluster as RayCluster
 
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-        self._folder, self._cpus = folder, cpus
-        self._ray = RayCluster(initialize_head=True, head_node_args=self._options("head", 0))
+        self._folder, self._cpus, self._environ = folder, cpus, environ
+        self._ray: Any = RayCluster(initialize_head=True, head_node_args=self._options("head", 0))
         self.nodes = [self.add(f"node{number}") for number in range(nodes)]
 
     def _options(self, name: str, cpus: int) -> dict[str, Any]:
-        environ = {"HANDLOOM_HOME": str(self._folder / f"home-{name}"), "HOME": str(self._folder)}
+        own = {"HANDLOOM_HOME": str(self._folder / f"home-{name}"), "HOME": str(self._folder)}
+        environ = {**self._environ, **own}
         return {
             "num_cpus": cpus,
             "memory": 64 * 1024 * MB,
@@ -48,9 +48,9 @@ class Cluster:
     def home(self, number: int) -> Path:
         return self._folder / f"home-node{number}"
 
-    def add(self, name: str) -> Any:
+    def add(self, name: str, cpus: int = 0) -> Any:
         """One more node."""
-        return self._ray.add_node(**self._options(name, self._cpus))
+        return self._ray.add_node(**self._options(name, cpus or self._cpus))
 
     def remove(self, node: Any) -> None:
         """Kill a node, with everything that runs on it."""
@@ -61,15 +61,22 @@ class Cluster:
 
 
 @contextmanager
-def cluster(folder: Path, *, nodes: int = 3, cpus: int = 4) -> Iterator[Cluster]:
-    """A cluster that ends with the block."""
-    made = Cluster(folder, nodes, cpus)
+def cluster(folder: Path, *, nodes: int = 3, cpus: int = 4, **environ: str) -> Iterator[Cluster]:
+    """A cluster that ends with the block; its nodes have `environ`."""
+    made = Cluster(folder, nodes, cpus, environ)
     try:
         yield made
     finally:
         made.close()
 
 
-def pause(pid: int) -> None:
-    """Stop a process without ending it, as a machine that is cut off."""
-    os.kill(pid, signal.SIGSTOP)
+def processes_of(title: str) -> list[int]:
+    """The processes with a title that begins so: Ray names its workers after their tasks."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if folder.joinpath("cmdline").read_bytes().startswith(title.encode()):
+                found.append(int(folder.name))
+        except OSError:
+            pass
+    return found

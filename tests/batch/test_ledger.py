@@ -38,7 +38,7 @@ def test_result_is_kept_with_its_attempt(ledger: Ledger) -> None:
     ledger.note_began("b", 1, "c1", "n1")
     assert ledger.end("b", 1, DONE, TaskState.DONE)
     (first, second) = ledger.rows()
-    assert (first.state, first.ended, first.attempt, first.worker) == (TaskState.DONE, DONE, 1, "w")
+    assert (first.state, first.ended, first.attempt, first.worker) == (TaskState.DONE, DONE, 1, "n1")
     assert (second.state, second.ended) == (TaskState.WAITING, None)
     assert ledger.spent() == 0.5
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from core.batch.ledger import Ledger, TaskState
 from tests.batch.cluster import Cluster, cluster
 from tests.batch.test_batch import Batch, bash_turn, repository
 from tests.doubles import FINISH
@@ -17,15 +20,18 @@ pytestmark = [pytest.mark.ray]
 __all__ = ["repository"]
 
 
+CANARY = "sk-proj-2b7e151628aed2a6abf7158809cf4f3c"  # no key of anybody
+
+
 @pytest.fixture(scope="module")
 def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    with cluster(tmp_path_factory.mktemp("cluster")) as made:
+    with cluster(tmp_path_factory.mktemp("cluster"), OPENAI_API_KEY=CANARY) as made:
         yield made
 
 
 def on(cluster: Cluster, batch: Batch) -> Batch:
     """A batch whose program finds the cluster."""
-    batch.handloom = Handloom(batch.out.parent, **cluster.environ, **NO_ISOLATION)
+    batch.handloom = Handloom(batch.out.parent, OPENAI_API_KEY=CANARY, **cluster.environ, **NO_ISOLATION)
     return batch
 
 
@@ -57,3 +63,83 @@ def test_same_rows_as_on_one_machine(tmp_path: Path, repository: Path, three: Cl
     (event, *_) = json.loads((there.out / "t0" / "trajectory.json").read_text())
     assert event
     assert not [*three.home(0).rglob("work")], "nothing of an attempt stays on its node"
+
+
+def test_lost_node_costs_an_attempt_and_no_task(tmp_path: Path, three: Cluster) -> None:
+    batch = on(three, Batch(tmp_path, [bash_turn("echo before; sleep 6"), FINISH]))
+    batch.write(*({"id": f"t{n:02}", "task": "x"} for n in range(24)))
+    node = three.add("doomed", cpus=8)
+    running: set[str] = set()
+    with batch.handloom.start(*batch.arguments, "--engine", "ray", "--workers", "20", "--json", "--yes") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            running.add(json.loads(line)["id"])
+            if len(running) == 20:
+                break
+        conversations = wait_for_conversations(batch, 20)
+        three.remove(node)
+        process.communicate(timeout=100)
+    assert process.returncode == 0
+    with Ledger(batch.out) as ledger:
+        rows = ledger.rows()
+        assert ledger.counts() == {TaskState.DONE: 24}
+    again = [row for row in rows if row.attempt == 2]
+    assert 1 <= len(again) <= 8, "those of the node"
+    lost = conversations[again[0].task.id]
+    shown = batch.handloom("show", lost)
+    assert shown.status == 0
+    assert "echo before" in shown.out, "what was lost can be read"
+
+
+def wait_for_conversations(batch: Batch, count: int) -> dict[str, str]:
+    from core.store.database import sqlite3
+
+    while True:
+        database = sqlite3.connect(f"file:{batch.out / 'batch.db'}?mode=ro", uri=True)
+        try:
+            found = dict(database.execute("SELECT task, conversation FROM attempts WHERE conversation <> ''"))
+        finally:
+            database.close()
+        if len(found) >= count:
+            return found
+        threading.Event().wait(0.2)
+
+
+def test_budget_of_the_cluster_is_never_exceeded(tmp_path: Path, three: Cluster) -> None:
+    batch = on(three, Batch(tmp_path, [bash_turn("true"), FINISH]))
+    batch.write(*({"id": f"t{n}", "task": "x"} for n in range(6)))
+    done = batch.run("--engine", "ray", "--workers", "6", "--budget", "0.075")
+    assert done.status == 4, done.err
+    with Ledger(batch.out) as ledger:
+        assert 0 < ledger.spent() <= 0.075
+        assert ledger.counts()[TaskState.FAILED] == 0
+    done = batch.run("--engine", "ray", "--workers", "6", "--budget", "1")
+    assert done.status == 0, done.err
+
+
+def test_engine_that_cannot_work_is_refused(tmp_path: Path, three: Cluster) -> None:
+    batch = on(three, Batch(tmp_path, [FINISH]))
+    batch.write({"id": "t", "task": "x", "workspace": str(tmp_path)})
+    done = batch.run("--engine", "ray")
+    assert (done.status, "Use a repository instead" in done.err) == (2, True)
+    batch.write({"id": "t", "task": "x"})
+    done = batch.run("--engine", "ray://127.0.0.1:1")
+    assert done.status == 2
+    assert "The cluster ray://127.0.0.1:1 cannot be reached" in done.err
+    done = batch.run("--engine", "dask")
+    assert (done.status, "dask is no engine" in done.err) == (2, True)
+
+
+def test_keys_of_the_machines_leave_them_nowhere(tmp_path: Path, three: Cluster) -> None:
+    batch = on(three, Batch(tmp_path, [bash_turn(f"echo {CANARY}; env"), FINISH]))
+    batch.write(*({"id": f"t{n}", "task": "x", "check": "env"} for n in range(3)))
+    done = batch.run("--engine", "ray", "--yes")
+    assert done.status == 0, done.err
+    places = [three.logs, batch.out, batch.handloom.home, *(three.home(number) for number in range(3))]
+    files = [file for place in places for file in place.rglob("*") if file.is_file() and not file.is_socket()]
+    assert any("worker" in file.name for file in files), "the logs of the workers are among them"
+    secret = CANARY.encode()
+    assert not [file for file in files if secret in file.read_bytes()]
+    for file in Path("/dev/shm").iterdir():
+        if file.is_file() and file.stat().st_uid == os.getuid():
+            assert secret not in file.read_bytes(), file

@@ -219,6 +219,7 @@ def _permissions(commands: Commands) -> None:
 def _doctor(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine for missing requirements")
     _json(doctor)
+    doctor.add_argument("--cluster", metavar="WHERE", help="check a cluster for batches: ray or ray://HOST:PORT")
     doctor.add_argument("--repair", action="store_true", help="check stored data and recover what is readable")
     doctor.add_argument("--mend", dest="repair", action="store_true", help=argparse.SUPPRESS)  # its old name
     doctor.add_argument("--index", action="store_true", help="check stored data and rebuild the search index")

@@ -74,6 +74,10 @@ async def doctor(options: argparse.Namespace) -> int:
 
     Ends the process if a check hangs, because its thread cannot be ended.
     """
+    if options.cluster:
+        from tui.batch.cluster_checks import check_cluster
+
+        return await check_cluster(options.cluster, as_json=options.json)
     machine = _machine(os.environ)
     found = await _run_checks(machine)
     glyphs.use(machine.settings.screen.glyphs, os.environ)
