@@ -98,6 +98,7 @@ SECOND_TIER: tuple[Group, ...] = (
             "tests/runtime/plugins/test_jupyter.py::TestPlace::test_nothing_is_left_in_the_home_folder",
         ),
     ),
+    Group("Clusters", "start a cluster of Ray, with several nodes", marks=("ray",)),
     Group(
         "Patience",
         "wait until a time limit of the program is over",

@@ -57,6 +57,7 @@ EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
         ("screen_reader", "memory"): "the same notes about compaction as lines",
         ("sessions", "delegation"): "delegates are listed below their conversation",
         ("sessions", "events"): "a hit of the search is opened in the event log",
+        ("doctor", "batch"): "one option of doctor looks at a cluster for batches",
         ("sessions", "export"): "what can be done with a conversation of the list",
         ("sessions", "replay"): "what can be done with a conversation of the list",
         ("sessions", "rerun"): "what can be done with a conversation of the list",
