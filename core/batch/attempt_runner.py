@@ -12,7 +12,8 @@ from typing import Any
 
 from core.batch.engine import Attempt
 from core.batch.ledger import AttemptState, Ended
-from core.batch.workspaces import patch, prepare
+from core.batch.patches import make_patch
+from core.batch.workspaces import prepare
 from core.controller.state import Limits
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ExitStatus
@@ -83,8 +84,10 @@ class AttemptRunner:
         finally:
             await self._manager.close(session.id)
         if commit:
-            text = await asyncio.to_thread(patch, task, work, self._batch, commit)
-            await asyncio.to_thread((attempt.folder / PATCH).write_bytes, text.encode("utf-8", "surrogateescape"))
+            patch = await asyncio.to_thread(make_patch, task, work, self._batch, commit)
+            data = patch.text.encode("utf-8", "surrogateescape")
+            await asyncio.to_thread((attempt.folder / PATCH).write_bytes, data)
+            reason = " ".join(filter(None, (reason, patch.note)))
         used = metrics.accumulated_token_usage
         return Ended(
             *(state, session.id, metrics.accumulated_cost, used.prompt_tokens, used.completion_tokens),

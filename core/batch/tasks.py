@@ -28,6 +28,8 @@ _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,199}")
 SWE_BENCH = {"instance_id": "id", "problem_statement": "task", "base_commit": "commit"}
 """Fields of SWE-bench's records, and what they are called here. A record with the first of them is one of its own."""
+RESERVED = frozenset({"results.jsonl", "predictions.jsonl", "summary.md"})
+"""Names in the folder of a batch, besides those that begin with `batch.`."""
 FORMS = "Give a .jsonl or .csv file, or a folder of .md files."
 
 
@@ -162,6 +164,8 @@ def _task(where: str, record: Mapping[str, Any], folder: Path) -> BatchTask:
     task = BatchTask(**values)
     if not _ID.fullmatch(task.id):
         raise UsageError(f"{where}: the id {task.id[:60]!r} must be 1 to 128 letters, digits, dots, - and _.")
+    if task.id.lower() in RESERVED or task.id.lower().startswith("batch."):
+        raise UsageError(f"{where}: the id {task.id} is the name of a file of the batch. Use another one.")
     if not task.task or len(task.task) > MAX_TEXT_CHARS:
         raise UsageError(f"{where}: task must have 1 to {MAX_TEXT_CHARS:,} characters.")
     if task.repo and task.workspace:

@@ -1,8 +1,7 @@
-"""The folder of an attempt, and the patch that the attempt made.
+"""The folder of an attempt: an empty one, a copy of another, or a clone of a repository.
 
-A repository is mirrored once for a batch, and each attempt gets a clone of its own, so that attempts share no file. The
-patch is made with a git folder that no attempt can write: the settings and hooks in the attempt's own could run any
-program on this machine. All functions block, and raise BatchFolderError.
+A repository is mirrored once for a batch, and each attempt gets a clone of its own, so that attempts share no file. All
+functions block, and raise BatchFolderError.
 """
 
 from __future__ import annotations
@@ -11,16 +10,22 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import subprocess
-from collections.abc import Mapping
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from core.batch.tasks import BatchTask
 from core.errors import HandloomError, UsageError
 from core.repository import Repository
 
 MIRRORS = ".repositories"
-MAX_PATCH_BYTES = 64 * 1024 * 1024
+MAX_OUTPUT_BYTES = 1024 * 1024 * 1024
+MAX_ERROR_BYTES = 64 * 1024
+PIECE_BYTES = 1024 * 1024
 GIT_S = 3600.0
 """A large repository takes minutes to clone."""
 _ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
@@ -41,66 +46,42 @@ def prepare(task: BatchTask, folder: Path, batch: Path) -> str:
         if task.repo:
             return _clone(task, folder, _mirror(task.repo, batch))
         if task.workspace:
-            shutil.copytree(task.workspace, folder, symlinks=True)
+            _copy(Path(task.workspace), folder, batch)
         else:
             folder.mkdir()
-    except (OSError, shutil.Error) as error:
-        raise BatchFolderError(f"The folder of task {task.id} cannot be made: {_why(error)}.") from error
-    return ""
-
-
-def patch(task: BatchTask, folder: Path, batch: Path, commit: str) -> str:
-    """Every difference of an attempt's files from the commit that it began at, new files included; "" without one."""
-    if not commit:
-        return ""
-    mirror = _mirror_folder(task.repo, batch)
-    scratch = folder.parent / ".patch"
-    shutil.rmtree(scratch, ignore_errors=True)
-    environ = {**_ALONE, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
-    try:
-        _git("init", "--quiet", "--bare", str(scratch), environ=environ)
-        (scratch / "objects" / "info" / "alternates").write_text(f"{mirror / 'objects'}\n", "utf-8")
-        here = (f"--git-dir={scratch}", f"--work-tree={folder}")
-        _git(*here, "read-tree", commit, environ=environ)
-        _git(*here, "add", "--all", environ=environ, cwd=folder)
-        return _git(
-            *(*here, "diff", "--cached", "--binary", "--no-color", "--no-ext-diff", "--no-textconv"),
-            *("--ignore-submodules=all", commit),
-            environ=environ,
-        )
     except OSError as error:
-        raise BatchFolderError(f"The patch of task {task.id} cannot be made: {_why(error)}.") from error
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        raise BatchFolderError(f"The folder of task {task.id} cannot be made: {why(error)}.") from error
+    return ""
 
 
 def _clone(task: BatchTask, folder: Path, mirror: Path) -> str:
     wanted = task.commit or "HEAD"
     try:
-        commit = _git(f"--git-dir={mirror}", "rev-parse", "--verify", "--end-of-options", f"{wanted}^{{commit}}")
+        commit = run_git(f"--git-dir={mirror}", "rev-parse", "--verify", "--end-of-options", f"{wanted}^{{commit}}")
     except BatchFolderError as error:
         raise BatchFolderError(f"{task.repo} has no commit {wanted}. Correct it in the list of tasks.") from error
-    _git("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(mirror), str(folder))
-    _git("-C", str(folder), "remote", "set-url", "origin", "--", _address(task.repo))
-    _git("-C", str(folder), "checkout", "--quiet", "--detach", commit.strip())
+    run_git("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(mirror), str(folder))
+    run_git("-C", str(folder), "remote", "set-url", "origin", "--", _address(task.repo))
+    run_git("-C", str(folder), "checkout", "--quiet", "--detach", commit.strip())
     return commit.strip()
 
 
 def _mirror(repo: str, batch: Path) -> Path:
     """The mirror of a repository, made by the first attempt that needs it."""
-    mirror = _mirror_folder(repo, batch)
+    mirror = mirror_folder(repo, batch)
     mirror.parent.mkdir(parents=True, exist_ok=True)
     with (mirror.parent / f"{mirror.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not mirror.exists():
             half = mirror.with_name(f"{mirror.name}.half")
             shutil.rmtree(half, ignore_errors=True)
-            _git("clone", "--quiet", "--mirror", "--", _address(repo), str(half))
+            run_git("clone", "--quiet", "--mirror", "--", _address(repo), str(half))
             half.rename(mirror)
     return mirror
 
 
-def _mirror_folder(repo: str, batch: Path) -> Path:
+def mirror_folder(repo: str, batch: Path) -> Path:
+    """Where the mirror of a repository is."""
     return batch.absolute() / MIRRORS / f"{hashlib.sha256(repo.encode()).hexdigest()[:16]}.git"
 
 
@@ -111,28 +92,84 @@ def _address(repo: str) -> str:
         raise BatchFolderError(str(error)) from error
 
 
-def _git(*arguments: str, environ: Mapping[str, str] = _ALONE, cwd: Path = Path("/")) -> str:
-    """Run git where no repository has a say: from the root, so that the current folder's settings are not read."""
+def run_git(
+    *arguments: str,
+    environ: Mapping[str, str] = MappingProxyType({}),
+    cwd: Path = Path("/"),
+    stdin: str = "",
+    limit_s: float = GIT_S,
+    most_bytes: int = MAX_OUTPUT_BYTES,
+    statuses: Sequence[int] = (0,),
+) -> str:
+    """Run git where no repository has a say: from the root, so that the current folder's settings are not read.
+
+    Returns the first `most_bytes` that it prints; then it is ended. Raises BatchFolderError.
+    """
     inherited = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
-    try:
-        done = subprocess.run(
-            ["git", *_SAFE, *arguments],
-            capture_output=True,
-            timeout=GIT_S,
-            cwd=cwd,
-            env={**inherited, **environ},
-            stdin=subprocess.DEVNULL,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise BatchFolderError(f"git cannot be run: {_why(error)}.") from error
-    if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().splitlines()
-        raise BatchFolderError(f"git failed: {said[-1][:300] if said else f'status {done.returncode}'}")
-    if len(done.stdout) > MAX_PATCH_BYTES:
-        raise BatchFolderError(f"The patch is larger than {MAX_PATCH_BYTES // 1024**2} MB.")
-    return done.stdout.decode("utf-8", "surrogateescape")
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
+        given.write(stdin.encode("utf-8", "surrogateescape"))
+        given.seek(0)
+        try:
+            process = subprocess.Popen(
+                ["git", *_SAFE, *arguments],
+                stdin=given,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                cwd=cwd,
+                env={**inherited, **_ALONE, **environ},
+            )
+        except OSError as error:
+            raise BatchFolderError(f"git cannot be run: {why(error)}.") from error
+        timer = threading.Timer(limit_s, process.kill)
+        timer.start()
+        try:
+            with process:
+                assert process.stdout is not None
+                output = process.stdout.read(most_bytes)
+                if len(output) >= most_bytes:
+                    process.kill()
+        finally:
+            timer.cancel()
+        if process.returncode not in statuses and len(output) < most_bytes:
+            errors.seek(0)
+            said = errors.read(MAX_ERROR_BYTES).decode("utf-8", "replace").strip().splitlines()
+            raise BatchFolderError(f"git failed: {said[-1][:300] if said else f'status {process.returncode}'}")
+        return output.decode("utf-8", "surrogateescape")
 
 
-def _why(error: Exception) -> str:
+def why(error: Exception) -> str:
+    """What went wrong, in a few words."""
     return (error.strerror if isinstance(error, OSError) else "") or str(error)
+
+
+def _copy(source: Path, target: Path, without: Path) -> None:
+    """Copy a folder, without special files and without the folder of the batch, if that is inside.
+
+    Of each file only what its size says: there are files without an end. Raises OSError.
+    """
+    batch = without.stat()
+    waiting = [(source, target)]
+    while waiting:
+        here, there = waiting.pop()
+        there.mkdir()
+        with os.scandir(here) as entries:
+            for entry in entries:
+                facts, copy = entry.stat(follow_symlinks=False), there / entry.name
+                if stat.S_ISLNK(facts.st_mode):
+                    copy.symlink_to(os.readlink(entry.path))
+                elif stat.S_ISDIR(facts.st_mode):
+                    if not os.path.samestat(facts, batch):
+                        waiting.append((Path(entry.path), copy))
+                elif stat.S_ISREG(facts.st_mode):
+                    _copy_file(entry.path, copy, facts)
+        there.chmod(stat.S_IMODE(here.stat().st_mode) | stat.S_IRWXU)
+
+
+def _copy_file(source: str, target: Path, facts: os.stat_result) -> None:
+    with open(source, "rb") as given, target.open("xb") as copy:
+        left = facts.st_size
+        while left > 0 and (piece := given.read(min(left, PIECE_BYTES))):
+            copy.write(piece)
+            left -= len(piece)
+    target.chmod(stat.S_IMODE(facts.st_mode))
+    os.utime(target, ns=(facts.st_atime_ns, facts.st_mtime_ns))

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from core.batch.ledger import AttemptState, Ledger, TaskState
+from core.batch.patches import make_patch
 from core.batch.tasks import BatchTask
-from core.batch.workspaces import BatchFolderError, patch, prepare
+from core.batch.workspaces import BatchFolderError, prepare
 from tests.doubles import FINISH, bash, write_script
 from tests.program import Ended, Handloom
 
@@ -204,7 +205,7 @@ def test_patch_runs_nothing_of_the_attempt(tmp_path: Path, repository: Path) -> 
     (work / ".git" / "hooks" / "post-index-change").write_text(f"#!/bin/sh\n{trap}\n")
     (work / ".git" / "hooks" / "post-index-change").chmod(0o755)
     (work / "a.py").write_text("x = 3\n")
-    assert "+x = 3\n" in patch(task, work, out, commit)
+    assert "+x = 3\n" in make_patch(task, work, out, commit).text
     assert not (tmp_path / "trapped").exists()
 
 
@@ -229,7 +230,7 @@ def test_git_of_the_current_folder_has_no_say(
     task, work = BatchTask("t", "x", repo=str(repository)), tmp_path / "t" / "work"
     commit = prepare(task, work, tmp_path / "out")
     (work / "a.py").write_text("x = 3\n")
-    assert "+x = 3\n" in patch(task, work, tmp_path / "out", commit)
+    assert "+x = 3\n" in make_patch(task, work, tmp_path / "out", commit).text
     assert not (tmp_path / "trapped").exists()
 
 
