@@ -46,6 +46,7 @@ def prepare(task: BatchTask, folder: Path, batch: Path) -> str:
         if task.repo:
             return _clone(task, folder, _mirror(task.repo, batch))
         if task.workspace:
+            batch.mkdir(parents=True, exist_ok=True)
             _copy(Path(task.workspace), folder, batch)
         else:
             folder.mkdir()
