@@ -86,9 +86,8 @@ def test_lost_node_costs_an_attempt_and_no_task(tmp_path: Path, three: Cluster) 
     again = [row for row in rows if row.attempt == 2]
     assert 1 <= len(again) <= 8, "those of the node"
     (lost, *_) = conversations(batch, "state = 'lost'")
-    shown = batch.handloom("show", lost)
-    assert shown.status == 0
-    assert "echo before" in shown.out, "what was lost can be read"
+    exported = batch.handloom("export", lost, "--format", "markdown")
+    assert "echo before" in exported.out, "what was lost can be read"
 
 
 def conversations(batch: Batch, which: str) -> list[str]:
