@@ -1,8 +1,9 @@
-"""`python -m tests.peers`: OpenHands' published client, V0's own server, BrowserGym and published MCP servers.
+"""`python -m tests.peers`: what others wrote reads what Handloom writes, or answers beside it.
 
-With `openhands`, `browsergym` or `mcp` only that one. The first run installs their packages into separate environments
-(some minutes); `--install` does only that, and `--lock` resolves the packages again. Exit status: 0 everything matches,
-1 something differs, 2 a peer could not be installed.
+That is OpenHands' published client, V0's own server, BrowserGym, published MCP servers and SWE-bench; with `openhands`,
+`browsergym`, `mcp` or `swebench` only that one. The first run installs their packages into separate environments (some
+minutes); `--install` does only that, and `--lock` resolves the packages again. Exit status: 0 everything matches, 1
+something differs, 2 a peer could not be installed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,20 @@ from __future__ import annotations
 import argparse
 import sys
 
-from tests.peers import browsergym_side, mcp_side, openhands_side
+from tests.peers import browsergym_side, mcp_side, openhands_side, swebench_side
 from tests.peers.installing import PEERS, install, lock
 
-SIDES = {"openhands": openhands_side.main, "browsergym": browsergym_side.main, "mcp": mcp_side.main}
+SIDES = {
+    "openhands": openhands_side.main,
+    "browsergym": browsergym_side.main,
+    "mcp": mcp_side.main,
+    "swebench": swebench_side.main,
+}
+    "openhands": openhands_side.main,
+    "browsergym": browsergym_side.main,
+    "mcp": mcp_side.main,
+    "swebench": swebench_side.main,
+}
 
 
 def main() -> int:

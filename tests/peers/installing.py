@@ -51,8 +51,9 @@ OPENHANDS = Peer("openhands", "openhands-ai 0.62.0")
 BROWSERGYM = Peer("browsergym", "browsergym-core 0.13.3")
 """The version that V0's last release depends on."""
 MCP = Peer("mcp", "mcp-server-time 2026.10.19")
-PEERS = (OPENHANDS, BROWSERGYM, MCP)
-TESTED = (OPENHANDS, BROWSERGYM)
+SWEBENCH = Peer("swebench", "swebench 5.0.2")
+PEERS = (OPENHANDS, BROWSERGYM, MCP, SWEBENCH)
+TESTED = (OPENHANDS, BROWSERGYM, SWEBENCH)
 """Those that the tests need."""
 
 
