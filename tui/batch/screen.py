@@ -315,6 +315,7 @@ class BatchScreen(ModalScreen[str | None]):
         if self._field.has_focus:
             self.set_focus(self.rows)
         else:
+            self._show_message("")
             self.rows.action_move(step)
 
     def action_find(self) -> None:
