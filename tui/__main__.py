@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 def main(arguments: list[str] | None = None) -> int:
     """Run one command and return the exit status. The terminal is restored."""
     sys.excepthook = failure_report.report_exception
-    options = parse(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    options = parse(words)
     if options.version:
         from importlib.metadata import version
 
@@ -41,6 +42,8 @@ def main(arguments: list[str] | None = None) -> int:
     if options.command in (None, "demo", "replay"):
         gc.disable()  # until the workspace is open: nearly everything that a start creates stays
         return _replay(options) if options.command == "replay" else _workspace(options)
+    if options.command == "batch" and (status := _batch(options, words)) is not None:
+        return status
     return _verb(options)
 
 
@@ -88,6 +91,13 @@ def _verb(options: argparse.Namespace) -> int:
         return ExitStatus.ERROR
     except KeyboardInterrupt:
         return ExitStatus.INTERRUPTED
+
+
+def _batch(options: argparse.Namespace, words: list[str]) -> int | None:
+    """Start a batch in the background, or show one. Returns None if it runs in this process, and prints lines."""
+    from tui.batch import start
+
+    return start.run(options, words, speak, _show)
 
 
 def _acp(options: argparse.Namespace) -> int:
@@ -304,7 +314,7 @@ async def connect(options: StartOptions, *, ahead: bool = True) -> ConversationM
     )
     redact = manager.redact
     await manager.__aenter__()
-    if ahead and not options.demo:
+    if ahead and not options.demo and options.batch is None:
         await runtimes.warm(options.workspace)
     if any(plugin.cards for plugin in manager.factory.plugins):
         from tui.chat.event_text import use_cards

@@ -26,6 +26,7 @@ from textual.timer import Timer
 
 from tui.approval.approvals import Approvals
 from tui.approval.view import QuestionView
+from tui.batch.commands import Batches
 from tui.browser.commands import BrowserControl
 from tui.browser.picture_view import GraphicsSession
 from tui.browser.view import BrowserView
@@ -142,6 +143,7 @@ class HandloomApp(App[None], inherit_bindings=False):
         self.palette: Palette = Palette(self)
         self.reruns: Reruns = Reruns(self)
         self.sessions: SessionManager = SessionManager(self, self.reruns)
+        self.batches: Batches = Batches(self)
         self.browser_control: BrowserControl = BrowserControl(self)
         self.graphics_session: GraphicsSession = GraphicsSession(self)
         self.window: TerminalWindow = TerminalWindow(self)
@@ -183,6 +185,9 @@ class HandloomApp(App[None], inherit_bindings=False):
             gc.enable()
         self.connected.set()
         try:
+            if self.options.batch is not None:
+                await self.batches.start(self.options.batch)
+                return
             await open_first(self)
             self.attempt(terminal.use_ghostty(self))
         except (ConfigurationError, UsageError) as error:

@@ -16,6 +16,7 @@ from dataclasses import replace
 
 from tui.agents import commands as agents
 from tui.approval import commands as approval
+from tui.batch import commands as batch
 from tui.browser import commands as browser
 from tui.chat import commands as chat
 from tui.events import commands as events
@@ -72,7 +73,7 @@ ORDER = (
     "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
     "conv.split", "conv.other", "conv.model", "conv.mode", "conv.pause", "conv.sandbox", "conv.restore", "conv.env",
     "conv.jobs", "conv.ports", "conv.editor",
-    "conv.statistics", "conv.again", "conv.mcp",
+    "conv.statistics", "conv.again", "conv.batch", "conv.mcp",
     "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
     "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",
     "detail.toggle", "tasks.toggle",
@@ -100,8 +101,8 @@ ORDER = (
 
 FEATURES = (
     palette, shortcuts, workspace, themes, settings, jump, secrets, agents, sessions, export, undo, review, models,
-    sandbox, statistics, rerun, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, pictures, prompt,
-    events, browser, replay,
+    sandbox, statistics, rerun, batch, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, pictures,
+    prompt, events, browser, replay,
 )  # fmt: skip
 _PLACES = {id: place for place, id in enumerate(ORDER)}
 ROWS: tuple[Command, ...] = tuple(

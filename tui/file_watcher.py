@@ -1,4 +1,4 @@
-"""Watches the files of a folder by inotify, without polling.
+"""Watches a file, or the files of a folder, by inotify, without polling.
 
 Only on Linux: for other systems the standard library has nothing that needs no second thread, so `watch` returns None
 and the caller checks the folder when it has a reason to.
@@ -21,7 +21,7 @@ RUNG = _ATTRIB | _CLOSE_WRITE | _DELETE
 
 
 class Watch:
-    """Watches a folder until `close`."""
+    """Watches a file or a folder until `close`."""
 
     def __init__(self, fd: int, changed: Callable[[], None], rest_s: float) -> None:
         self._fd = fd
@@ -46,7 +46,7 @@ class Watch:
 
     def _read(self) -> None:
         try:
-            os.read(self._fd, 65536)  # the caller reads the whole folder
+            os.read(self._fd, 65536)  # the caller reads all of it
         except BlockingIOError:
             return
         self._changed()
@@ -62,12 +62,12 @@ class Watch:
             self._fd = -1
 
 
-def watch(folder: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s: float = 0.0) -> Watch | None:
-    """Call `changed` on the running loop whenever a file in the folder changes; returns None if that is not possible.
+def watch(path: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s: float = 0.0) -> Watch | None:
+    """Call `changed` on the running loop whenever this file, or one in this folder, changes.
 
-    Changes within `rest_s` seconds cause one call, at their end.
+    Returns None if that is not possible. Changes within `rest_s` seconds cause one call, at their end.
     """
-    if sys.platform != "linux" or not folder.is_dir():
+    if sys.platform != "linux" or not path.exists():
         return None
     import ctypes  # not before the first frame
 
@@ -75,7 +75,7 @@ def watch(folder: Path, changed: Callable[[], None], what: int = EDITED, *, rest
     fd = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd < 0:
         return None
-    if system.inotify_add_watch(fd, os.fsencode(folder), what) < 0:
+    if system.inotify_add_watch(fd, os.fsencode(path), what) < 0:
         os.close(fd)
         return None
     return Watch(fd, changed, rest_s)

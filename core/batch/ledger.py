@@ -1,9 +1,9 @@
 """Ledger: what has become of each task of a batch, in `batch.db` of its folder.
 
-One process at a time has it open. Each method is one transaction, so a killed driver leaves a state between two of
-them: attempts that were running are lost, and what was accepted stays. A task is accepted once: the result of an
-attempt that is no longer the newest one of its task is stored beside it and changes nothing. All methods block for the
-time of a commit, and raise StoreError.
+One process at a time has it open; others read it, and add requests (`core.batch.requests`). Each method is one
+transaction, so a killed driver leaves a state between two of them: attempts that were running are lost, and what was
+accepted stays. A task is accepted once: the result of an attempt that is no longer the newest one of its task is stored
+beside it and changes nothing. All methods block for the time of a commit, and raise StoreError.
 """
 
 from __future__ import annotations
@@ -14,21 +14,29 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self
 
+from core.batch.requests import DRIVER, DriverState, Request
 from core.batch.tasks import BatchTask, digest
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.store.database import sqlite3
 
 DATABASE, LOCK = "batch.db", "batch.lock"
-VERSION = 1
 DRIVER_ENDED = "The driver ended before the attempt did."
 """Why an attempt was lost that nobody waited for."""
-_SCHEMA = """
+VERSION = 2
+_REQUESTS = """
+CREATE TABLE requests (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, argument TEXT NOT NULL DEFAULT '', asked REAL NOT NULL
+);
+"""
+_UPGRADES = {1: _REQUESTS}
+"""What turns a database of each version into one of the next version."""
+_SCHEMA = f"""
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE tasks (
     id TEXT PRIMARY KEY, place INTEGER NOT NULL, body TEXT NOT NULL, state TEXT NOT NULL DEFAULT 'waiting',
@@ -40,7 +48,10 @@ CREATE TABLE attempts (
     DEFAULT '', began REAL NOT NULL, ended REAL, cost REAL, tokens_in INTEGER NOT NULL DEFAULT 0, tokens_out INTEGER
     NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
+{_REQUESTS}
 """
+CANCELLED = "Cancelled by the user."
+"""The reason of an attempt that the user has cancelled. It ends as `interrupted`, and its task has failed."""
 
 
 class TaskState(StrEnum):
@@ -134,6 +145,8 @@ class Ledger:
 
     def close(self) -> None:
         """Close it. May be called twice."""
+        with suppress(sqlite3.Error):  # readers keep SQLite from writing it back to the file by itself
+            self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self._database.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -172,6 +185,7 @@ class Ledger:
                 (self._clock(), DRIVER_ENDED),
             )
             database.execute("UPDATE tasks SET state = 'waiting' WHERE state = 'running'")
+            database.execute("DELETE FROM requests WHERE kind NOT IN ('cancel', 'retry')")  # they were for that driver
 
     def _replace(self, database: Any, tasks: Sequence[BatchTask]) -> None:
         before = dict(database.execute("SELECT id, body FROM tasks"))
@@ -198,6 +212,47 @@ class Ledger:
                 (wanted,),
             )
             return int(done.rowcount)
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def requests(self) -> list[Request]:
+        """What other processes have asked for and the driver has not done yet, in order. Only reads."""
+        try:
+            found = self._database.execute("SELECT id, kind, argument FROM requests ORDER BY id").fetchall()
+        except sqlite3.Error as error:
+            raise StoreError(f"The batch cannot be read: {error}.") from error
+        return [Request(*values) for values in found]
+
+    def answered(self, ids: Sequence[int]) -> None:
+        """Remove requests that have been done."""
+        with self._change() as database:
+            database.executemany("DELETE FROM requests WHERE id = ?", ((id,) for id in ids))
+
+    def cancel(self, id: str) -> int | None:
+        """Let a waiting task fail, with an attempt that ends before it begins. Returns its number; None if not."""
+        with self._change() as database:
+            found = database.execute("SELECT attempt FROM tasks WHERE id = ? AND state = 'waiting'", (id,)).fetchone()
+            if found is None:
+                return None
+            number, now = int(found[0]) + 1, self._clock()
+            database.execute(
+                "INSERT INTO attempts (task, number, state, worker, began, ended, cost, reason) "
+                "VALUES (?, ?, 'interrupted', '', ?, ?, 0.0, ?)",
+                (id, number, now, now, CANCELLED),
+            )
+            database.execute("UPDATE tasks SET state = 'failed', attempt = ? WHERE id = ?", (number, id))
+            return number
+
+    def retry_task(self, id: str) -> bool:
+        """Let a failed task wait again. Returns False if it has not failed."""
+        with self._change() as database:
+            done = database.execute("UPDATE tasks SET state = 'waiting' WHERE id = ? AND state = 'failed'", (id,))
+            return bool(done.rowcount)
+
+    def note_driver(self, state: DriverState) -> None:
+        """Store what the driver says about itself."""
+        with self._change() as database:
+            database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (DRIVER, state.to_json()))
 
     # -- attempts ------------------------------------------------------------------------------------------------------
 
@@ -313,6 +368,8 @@ def _open(file: Path) -> Any:
             raise StoreError(f"{file} was written by a newer Handloom. Update this one, then try again.")
         if version == 0:
             database.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version = {VERSION}; COMMIT")
+        for old in range(version or VERSION, VERSION):
+            database.executescript(f"BEGIN; {_UPGRADES[old]} PRAGMA user_version = {old + 1}; COMMIT")
     except sqlite3.Error as error:
         raise StoreError(f"{file} cannot be opened: {error}.") from error
     return database

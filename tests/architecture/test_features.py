@@ -43,6 +43,7 @@ EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
         ("approval", "chat"): "the question shows the edit as the chat does",
         ("approval", "models"): "one answer after a halt chooses another model",
         ("approval", "plan"): "a plan waits for approval",
+        ("batch", "sessions"): "the table of tasks is that of conversations with other rows",
         ("chat", "approval"): "the chat says why an action was asked about",
         ("jump", "browser"): "labels are drawn on the links of a page",
         ("memory", "trust"): "instructions of a folder need trust",

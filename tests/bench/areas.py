@@ -33,6 +33,7 @@ AREAS = (
     "transcript",
     "first_frame",
     "keys",
+    "batch_rows",
 )
 """In the order in which they are run; each has `measure() -> list[Figure]`."""
 

@@ -17,7 +17,7 @@ from tests.program import ROOT
 MARKS = {
     "browsing": (pytest.mark.browser,),
     "containers": (pytest.mark.docker,),
-    **dict.fromkeys(("first_frame", "keys", "resume", "terminal"), (pytest.mark.alone,)),
+    **dict.fromkeys(("batch_rows", "first_frame", "keys", "resume", "terminal"), (pytest.mark.alone,)),
 }
 """Requirements of areas. Those that draw a flooded screen run alone: beside other tests they would take minutes."""
 WITHIN_S = 400

@@ -31,6 +31,7 @@ ONLY_PARSED: Mapping[str, str] = {
     r"^handloom (serve|keys --test|--screen-reader)": "waits for a person; tests/serve and tests/journeys answer",
     r"^handloom secrets set (GITHUB_TOKEN( --git)?|SEARCH_API_KEY)$": "asks for a value; tests/secrets types one",
     r"^handloom secrets set ANTHROPIC_API_KEY --models$": "asks for a value; tests/secrets types one",
+    r"^handloom batch attach": "opens the workspace; tests/journeys/test_batch.py does",
     r"^handloom '": "opens the workspace with a task; tests/tui/workspace sends one",
     r"^handloom completion": "writes into folders of the shells; tests/journeys/test_command_line.py uses it",
     r"^handloom agents --allow": "asks for a yes; tests/journeys/test_agents.py types it",

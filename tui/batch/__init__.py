@@ -1,1 +1,1 @@
-"""Batches on the command line."""
+"""Batches on the command line, and the screen of one."""

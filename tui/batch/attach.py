@@ -1,4 +1,4 @@
-"""`handloom batch attach DIR`: the progress of a batch that another process runs, until that ends.
+"""`handloom batch attach DIR` without a screen: the progress of a batch that another process runs, until that ends.
 
 Only reads. A line is printed when a task changes, at most one a second.
 """
@@ -6,13 +6,12 @@ Only reads. A line is printed when a task changes, at most one a second.
 from __future__ import annotations
 
 import asyncio
-import fcntl
-import os
 import time
 from collections import Counter
 from pathlib import Path
 
 from core.batch.ledger import DATABASE, LOCK, TaskRow, TaskState, read_rows
+from core.batch.progress import is_alive
 from core.errors import ExitStatus, StoreError, UsageError
 from core.store.database import sqlite3
 from tui.cli.output import notice
@@ -29,11 +28,11 @@ async def attach(folder: Path | None) -> int:
     if folder is None or not (folder / DATABASE).is_file():
         raise UsageError("Name the folder of a batch: handloom batch attach DIR")
     changed, interrupted, shown = asyncio.Event(), interrupts(), ""
-    watching = watch(folder, changed.set, RUNG)
+    watching = watch(folder / LOCK, changed.set, RUNG)
     try:
         while True:
             changed.clear()
-            is_running = await asyncio.to_thread(_is_running, folder)
+            is_running = await asyncio.to_thread(is_alive, folder)
             rows = await asyncio.to_thread(_read, folder)
             if (line := progress_line(rows)) != shown:
                 notice(shown := line)
@@ -65,21 +64,6 @@ async def _first_of(changed: asyncio.Event, interrupted: asyncio.Event) -> bool:
     for wait in waits:
         wait.cancel()
     return interrupted.is_set()
-
-
-def _is_running(folder: Path) -> bool:
-    """Whether a process works on the batch."""
-    try:
-        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
 
 
 def _read(folder: Path) -> list[TaskRow]:

@@ -1,6 +1,7 @@
 """`handloom batch`: carries out a list of tasks. Run again, it goes on where it ended.
 
-Standard output has the path of the results; progress is on standard error, or one line of JSON for each attempt.
+Standard output has the path of the results; progress is on standard error, or one line of JSON for each attempt. This
+is the process that works on the batch; at a terminal, `tui.batch.start` starts it in the background.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ import json
 import os
 import time
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
+from pathlib import Path
 
 from core.batch.attempt_runner import AttemptRunner
-from core.batch.driver import Driver, left_s
+from core.batch.driver import Driver
 from core.batch.engine import Engine
-from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
+from core.batch.ledger import LOCK, AttemptState, Ended, Ledger, TaskState
 from core.batch.local_engine import LocalEngine
+from core.batch.progress import left_s
 from core.batch.results import RESULTS, write_results
 from core.batch.tasks import BatchTask, read_tasks
 from core.conversations.conversation_manager import ConversationManager
@@ -29,10 +33,19 @@ from core.llm.permits import Permits
 from core.settings.config import load
 from tui.cli.output import notice, say
 from tui.cli.run import command_manager, interrupts, warn_if_open
+from tui.file_watcher import RUNG, watch
 
 ATTACH = "attach"
 """In the place of the list of tasks: watch a batch that another process runs."""
 LOCAL, CLUSTER = "local", "ray"
+MAX_WORKERS = 64
+"""The most attempts that run at once on one machine, if the user asks a running batch for more workers."""
+REST_S = 0.1
+"""Shortest time between two looks for requests."""
+LOOK_S = 2.0
+"""How often requests are looked for on systems that do not tell of changes."""
+READY = b"+"
+"""Written to `--ready-fd`."""
 ANSWER_TOKENS = 16_384
 """The longest answer of a model under a budget, if the settings have no limit: the most that it costs must be known."""
 
@@ -57,7 +70,7 @@ async def batch(options: argparse.Namespace) -> int:
         "agent__name": options.agent,
         "agent__confirm": options.confirm,
         "trust__projects": "always" if options.trust else None,
-        "conversations__max_concurrent": max(options.workers, 64),
+        "conversations__max_concurrent": max(options.workers, MAX_WORKERS),
         "conversations__close_delay_s": 0,
     }
     settings = await asyncio.to_thread(load, home, os.environ, **given)
@@ -65,6 +78,8 @@ async def batch(options: argparse.Namespace) -> int:
         settings = settings.model_copy(update={"llm": settings.llm.model_copy(update={"max_tokens": capped})})
     if not settings.model and (lacking := next((task for task in tasks if not task.model), None)) is not None:
         raise ConfigurationError(f"Task {lacking.id} has no model, and none is configured. Pass --model.")
+    if options.ready_fd is not None:
+        os.set_inheritable(options.ready_fd, False)
     interrupted = interrupts()
     with Ledger(options.out) as ledger:
         ledger.begin(tasks, amend=options.amend)
@@ -75,9 +90,9 @@ async def batch(options: argparse.Namespace) -> int:
             ledger.lost_costs({info.id: info.cost for info in await manager.list()})
             budget = Budget(options.budget, ledger.spent())
             if options.engine == LOCAL:
-                engine = _local_engine(options, manager, budget)
+                engine, on_workers = _local_engine(options, manager, budget)
             else:
-                engine = await _cluster_engine(options, manager, budget, given, capped)
+                engine, on_workers = await _cluster_engine(options, manager, budget, given, capped), _keep_calls
             progress = _Progress(ledger, tasks, budget, is_json=options.json)
             driver = Driver(
                 ledger,
@@ -87,9 +102,12 @@ async def batch(options: argparse.Namespace) -> int:
                 workers=options.workers,
                 attempts=options.attempts,
                 on_change=progress.note,
+                on_workers=on_workers,
             )
+            _say_ready(options.ready_fd)
             try:
-                status = await driver.run(interrupted)
+                with _hearing(options.out, driver):
+                    status = await driver.run(interrupted)
             finally:
                 await engine.aclose()
         try:
@@ -104,12 +122,24 @@ async def batch(options: argparse.Namespace) -> int:
     return status
 
 
-def _local_engine(options: argparse.Namespace, manager: ConversationManager, budget: Budget) -> Engine:
+def _local_engine(
+    options: argparse.Namespace, manager: ConversationManager, budget: Budget
+) -> tuple[Engine, Callable[[int], None]]:
+    """An engine of this process, and what sets how many calls each model may have at once."""
+    most = options.workers
     manager.factory.llms.budget = budget
-    permits = defaultdict[str, Permits](lambda: Permits(options.workers))
+    permits = defaultdict[str, Permits](lambda: Permits(most))
     manager.factory.llms.permits = permits.__getitem__
+
+    def set_most(workers: int) -> None:
+        nonlocal most
+        most = workers
+        for one in permits.values():
+            one.most = workers
+            one.limit = min(one.limit, workers)
+
     runner = AttemptRunner(manager, options.out.absolute(), approve=options.yes, on_session=warn_if_open)
-    return LocalEngine(manager, runner, options.workers)
+    return LocalEngine(manager, runner, max(options.workers, MAX_WORKERS)), set_most
 
 
 async def _cluster_engine(
@@ -147,6 +177,38 @@ def _check_engine(address: str, tasks: list[BatchTask]) -> None:
             f"Task {copied.id} has a folder of this machine as its workspace, which the nodes of a cluster cannot "
             "read. Use a repository instead."
         )
+
+
+def _keep_calls(workers: int) -> None:
+    """The calls that a cluster allows at once do not change with the number of workers."""
+
+
+@contextmanager
+def _hearing(folder: Path, driver: Driver) -> Iterator[None]:
+    """Have the driver look for requests when other processes make some."""
+    watching = watch(folder / LOCK, driver.wake, RUNG, rest_s=REST_S)
+    looking = None if watching is not None else asyncio.create_task(_look(driver))
+    try:
+        yield
+    finally:
+        if watching is not None:
+            watching.close()
+        if looking is not None:
+            looking.cancel()
+
+
+async def _look(driver: Driver) -> None:
+    while True:
+        await asyncio.sleep(LOOK_S)
+        driver.wake()
+
+
+def _say_ready(fd: int | None) -> None:
+    """Tell the process that has started this one that the batch runs."""
+    if fd is not None:
+        with suppress(OSError):  # it has ended
+            os.write(fd, READY)
+        os.close(fd)
 
 
 class _Progress:

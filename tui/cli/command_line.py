@@ -437,6 +437,9 @@ def _batch(commands: Commands) -> None:
     )
     batch.add_argument("--amend", action="store_true", help="use a list of tasks that has changed meanwhile")
     batch.add_argument("--json", action="store_true", help="print one JSON object for each attempt that begins or ends")
+    batch.add_argument("--plain", action="store_true", help="print lines instead of showing the screen")
+    batch.add_argument("--detach", action="store_true", help="start the batch in the background, and return")
+    batch.add_argument("--ready-fd", type=int, help=argparse.SUPPRESS)
 
 
 def _trust_option(command: argparse.ArgumentParser) -> None:

@@ -53,6 +53,8 @@ class StartOptions:
     """Whether to start a new conversation with the scripted model."""
     replay: ReplayStart | None = None
     """A replay to show instead of a workspace."""
+    batch: Path | None = None
+    """The folder of a batch to show instead of a conversation."""
     home: Path | None = None
     """Where choices are stored; None stores none."""
     screen: ScreenSettings = field(default_factory=ScreenSettings)

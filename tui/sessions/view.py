@@ -148,7 +148,7 @@ class RowsView(ScrollView, can_focus=True):
             text = self.rows.lines(row, width)[line]
             if row == self.cursor:
                 name = "rows--cursor" if self.has_focus else "rows--far-cursor"
-                style += self.get_visual_style(name, partial=True)
+                style = self.get_visual_style(name)  # a partial one has no background if that is opaque
         strips = Visual.to_strips(self, text, width, 1, style, apply_selection=False)
         return (strips[0] if strips else Strip.blank(width)).adjust_cell_length(width, style.rich_style)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from core.controller.exit_reasons import Halt, HaltKind
 from core.events import AgentState, BrowserOutputObservation, BrowseURLAction, EventSource, TaskTrackingAction
 from core.events import TaskTrackingObservation as Plan
+from tests.tui.batch.screen import showing
 from tests.tui.snapshots.comparing import compare
 from tests.tui.snapshots.scenes import conversation
 from tests.tui.workspace.running_app import Running, running
@@ -74,6 +77,16 @@ async def test_question_matches_its_snapshot(size: tuple[int, int]) -> None:
     async with running(size=size) as it:
         await conversation(it)
         compare(f"question-{size[0]}x{size[1]}", it.app)
+
+
+@pytest.mark.parametrize("size", [(160, 48), (100, 30), (80, 24), (40, 12)], ids=str)
+async def test_batch_matches_its_snapshot(
+    size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    async with showing(tmp_path / "results", size) as shown:
+        await shown.press("down")
+        compare(f"batch-{size[0]}x{size[1]}", shown.it.app)
 
 
 async def test_halt_matches_its_snapshot() -> None:
