@@ -20,11 +20,6 @@ SIDES = {
     "mcp": mcp_side.main,
     "swebench": swebench_side.main,
 }
-    "openhands": openhands_side.main,
-    "browsergym": browsergym_side.main,
-    "mcp": mcp_side.main,
-    "swebench": swebench_side.main,
-}
 
 
 def main() -> int:
