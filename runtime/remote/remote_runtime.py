@@ -124,6 +124,8 @@ class RemoteRuntime(ServerRuntime):
 
     isolation = "remote"
     why_open = ""
+    runs_servers = True
+    _elsewhere = "Install it on the machine of the sandbox"
     is_elsewhere = True
 
     def __init__(

@@ -211,6 +211,17 @@ async def whole_body(request: web.Request) -> bytes:
         raise RefusedError(408, "the body did not arrive in time") from None
 
 
+async def first_line(request: web.Request) -> bytes:
+    """Read the first line of a body that is a stream. Raises RefusedError."""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await request.content.readline()
+    except TimeoutError:
+        raise RefusedError(408, "the first line did not arrive in time") from None
+    except ValueError as error:
+        raise RefusedError(413, "the first line is too long") from error
+
+
 async def json_body(request: web.Request) -> bytes:
     """Read the body of a request that says it is JSON. Raises RefusedError."""
     if request.content_type != JSON_TYPE:
