@@ -241,7 +241,8 @@ class ActionExecutionClient:
                 if response.status != 200:
                     await _refuse_server(response)
                 reader, writer = await connect()
-                connected.set_result(reader)
+                if not connected.done():  # cancelled, if the answer has ended already
+                    connected.set_result(reader)
                 self._responses.add(response)
                 try:
                     return await _relay_output(response, writer)

@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from runtime.protocol import INSTANCE_HEADER, JSON_TYPE, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
 
@@ -218,7 +219,7 @@ async def first_line(request: web.Request) -> bytes:
             return await request.content.readline()
     except TimeoutError:
         raise RefusedError(408, "the first line did not arrive in time") from None
-    except ValueError as error:
+    except LineTooLong as error:
         raise RefusedError(413, "the first line is too long") from error
 
 
