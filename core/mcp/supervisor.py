@@ -256,7 +256,8 @@ class Supervisor:
                 await self._connect(server)
         except (ServerError, ValueError, HandloomError) as error:
             if server.attempt == attempt:
-                self._set(server, ServerState.FAILED, str(error), message=f"cannot be started: {error}")
+                reason = clean_line(str(error), 500)  # a sandbox may have written it
+                self._set(server, ServerState.FAILED, reason, message=f"cannot be started: {reason}")
         finally:
             for _, writer in links:  # only now, so that the host does not report the end first
                 writer.close()

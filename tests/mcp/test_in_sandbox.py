@@ -17,8 +17,9 @@ from core.errors import RuntimeUnavailableError
 from core.events import AgentState, ErrorObservation, Frame, MCPAction, MCPObservation, Status
 from core.mcp.supervisor import Server, ServerState
 from core.mcp.tool_registry import WAITING
-from core.sandbox_types import Say, silently
+from core.sandbox_types import Say
 from core.session.agent_session import AgentSession
+from tests.contract.remote_here import RemoteHere
 from tests.doubles import FINISH, bash, call, write_script
 from tests.mcp.supervised import FAULTY, START_S
 from tests.mcp.test_conversation import answers, settings, work
@@ -45,12 +46,6 @@ class Inside(WarmRuntime):
 
 
 class Broken(Inside):
-    async def start(self, say: Say = silently) -> None:
-        try:
-            await super().start(say)
-        finally:
-            raise RuntimeUnavailableError("There is no engine.")
-
     async def _open(self, say: Say) -> Any:
         raise RuntimeUnavailableError("There is no engine.")
 
@@ -112,6 +107,33 @@ async def test_a_server_runs_in_the_sandbox_and_ends_with_the_conversation(tmp_p
         await manager.close(session.id)
         assert has_ended(told["pid"])
         assert manager.mcp.everywhere(session.info.workspace) == []
+
+
+async def test_a_server_runs_on_the_remote_machine(tmp_path: Path) -> None:
+    """A broken link ends it; the next message gets another one, because the machine is there."""
+    turns: list[dict[str, Any]] = [FINISH, {"tool_calls": [call("s__where")]}, FINISH]
+
+    def make_runtime(folder: str) -> RemoteHere:
+        return RemoteHere(Path(folder))
+
+    try:
+        async with conversation(tmp_path, turns, {"s": whereabouts()}, make_runtime) as (manager, session, _):
+            await work(session)
+            first = await ask(session)
+            assert isinstance(session.runtime, RemoteHere)
+            assert first["parent"] == session.runtime.server_pid
+            client = session.runtime._client
+            assert client is not None
+            for response in tuple(client._responses):
+                response.close()
+            await until(manager, session, ServerState.CONNECTING)
+            assert await asyncio.to_thread(has_ended, first["pid"])
+            ((answer,),) = answers(await work(session)).values()
+            again = json.loads(answer.content)
+            assert (again["parent"], again["pid"] != first["pid"]) == (first["parent"], True)
+        assert await asyncio.to_thread(has_ended, again["pid"])
+    finally:
+        RemoteHere.end_servers()
 
 
 async def test_another_sandbox_gets_another_server_before_the_next_model_call(tmp_path: Path) -> None:
