@@ -237,14 +237,14 @@ class ActionExecutionClient:
 
         try:
             async with self._request("POST", "/mcp/stdio", data=body(), timeout=_SERVER_TIMEOUT) as response:
-                self._check_server(response)
-                if response.status != 200:
-                    await _refuse_server(response)
-                reader, writer = await connect()
-                if not connected.done():  # cancelled, if the answer has ended already
-                    connected.set_result(reader)
                 self._responses.add(response)
                 try:
+                    self._check_server(response)
+                    if response.status != 200:
+                        await _refuse_server(response)
+                    reader, writer = await connect()
+                    if not connected.done():  # cancelled, if the answer has ended already
+                        connected.set_result(reader)
                     return await _relay_output(response, writer)
                 finally:
                     self._responses.discard(response)
@@ -455,16 +455,16 @@ async def _refuse_server(response: aiohttp.ClientResponse) -> NoReturn:
 async def _relay_output(response: aiohttp.ClientResponse, writer: asyncio.StreamWriter) -> str:
     """Write what a server says until it ends, and return why. Raises ClientError, ProtocolError."""
     lines = LineSplitter(MAX_SERVER_LINE_BYTES)
-    try:
-        async for data in response.content.iter_any():
-            for line in filter(None, lines.feed(data)):
-                said = decode_object(line)
-                if "ended" in said:
-                    return str(said["ended"])
-                writer.write(str(said.get("output", "")).encode("utf-8", "replace") + b"\n")
+    async for data in response.content.iter_any():
+        for line in filter(None, lines.feed(data)):
+            said = decode_object(line)
+            if "ended" in said:
+                return str(said["ended"])
+            writer.write(str(said.get("output", "")).encode("utf-8", "replace") + b"\n")
+            try:
                 await writer.drain()
-    except ConnectionError:  # its reader has gone
-        return "Its connection was closed."
+            except ConnectionError:  # its reader has gone
+                return "Its connection was closed."
     raise ProtocolError("the answer of a server broke off")
 
 

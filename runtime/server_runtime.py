@@ -45,7 +45,7 @@ class ServerRuntime(ABC):
         """The kind of isolation; see core.protocols.Runtime."""
 
     runs_servers = False
-    _elsewhere = "Install it where the sandbox runs"
+    _missing_program_advice = "Install it where the sandbox runs"
     """What makes a program available in the sandbox."""
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
@@ -268,8 +268,8 @@ class ServerRuntime(ABC):
             raise
         except LookupError as error:
             raise UsageError(
-                f"In the sandbox {error}. {self._elsewhere}. Or run the server on this machine as you: name it under "
-                "[mcp.servers] of your own config.toml, with sandbox = false."
+                f"In the sandbox {error}. {self._missing_program_advice}. Or run the server on this machine as you: "
+                "name it under [mcp.servers] of your own config.toml, with sandbox = false."
             ) from error
 
     async def jobs(self) -> list[Job]:

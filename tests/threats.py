@@ -643,7 +643,8 @@ THREATS = (
     ),
     Threat(
         "M05",
-        "A server in the agent's container or on its machine gets at more than the agent, outlives it, or shows its key",
+        "A server in the agent's container, or on its remote machine, reaches more than the agent, outlives it, or "
+        "shows its key",
         "It is the agent's user, with the agent's files, limits and proxy, and ends with the sandbox, the conversation "
         "or the connection; it has only the variables that were named, and no command line or setting shows them. "
         "Commands of the agent can read them, because they are the same user in the same sandbox; the manual says so. "

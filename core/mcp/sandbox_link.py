@@ -47,7 +47,7 @@ async def open_link(tell_host: Callable[[str], Awaitable[None]]) -> Streams:
         raise ServerError("The MCP host did not connect.") from None
     except OSError as error:
         raise ServerError(
-            f"No socket can be made in {folder.name}: {error.strerror}. Make room, and try again."
+            f"No socket can be made in {folder.name}: {error.strerror or error}. Make room, and try again."
         ) from error
     finally:
         await asyncio.to_thread(folder.cleanup)

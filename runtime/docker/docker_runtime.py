@@ -48,7 +48,7 @@ class DockerRuntime(ServerRuntime):
     isolation = "docker"
     why_open = ""
     runs_servers = True
-    _elsewhere = "Use an image that has it: docker.image, or docker.base and `handloom image build`"
+    _missing_program_advice = "Use an image that has it: docker.image, or docker.base and `handloom image build`"
 
     def __init__(self, pool: WarmPool, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
         super().__init__()

@@ -125,8 +125,8 @@ class RemoteRuntime(ServerRuntime):
     isolation = "remote"
     why_open = ""
     runs_servers = True
-    _elsewhere = "Install it on the machine of the sandbox"
-    is_elsewhere = True
+    _missing_program_advice = "Install it on the machine of the sandbox"
+    is_missing_program_advice = True
 
     def __init__(
         self,

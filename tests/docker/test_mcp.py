@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -25,7 +26,9 @@ from tests.runtime.isolation.confined import own
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(300)]
 SECRET = "canary-5678"
-SERVER: dict[str, Any] = {"command": "python3", "args": ["whereabouts.py"], "env": ["TOKEN"], "start_s": 60}
+MARK = secrets.token_hex(8)
+"""Tells the servers of this process from those of others."""
+SERVER: dict[str, Any] = {"command": "python3", "args": ["whereabouts.py", MARK], "env": ["TOKEN"], "start_s": 60}
 FETCH = (
     "for host in two.invalid three.invalid; do python3 -c 'import sys, urllib.request\n"
     'try:\n    urllib.request.urlopen(f"https://{sys.argv[1]}/")\n'
@@ -95,16 +98,16 @@ async def test_a_server_is_in_the_container_and_ends_with_the_conversation(tmp_p
         assert told["environ"]["HOME"] == "/home/agent"
         assert "HTTPS_PROXY" in told["environ"]
         lines = command_lines()
-        assert b"whereabouts.py" in lines
+        assert MARK.encode() in lines
         assert SECRET.encode() not in lines
         assert await run(runtime, "echo [$TOKEN]") == "[]"
-        assert await run(runtime, f"tr '\\0' ' ' < /proc/{told['pid']}/cmdline") == "python3 whereabouts.py"
+        assert await run(runtime, f"tr '\\0' ' ' < /proc/{told['pid']}/cmdline") == f"python3 whereabouts.py {MARK}"
         with engine() as client:
             assert SECRET not in json.dumps(client.api.inspect_container(runtime.container_name))
         assert session.toolbox is not None
         await session.toolbox.leave()
         assert await run(runtime, f"ls -d /proc/{told['pid']} 2> /dev/null || echo gone") == "gone"
-    assert b"whereabouts.py" not in command_lines()
+    assert MARK.encode() not in command_lines()
 
 
 async def test_a_new_container_gets_a_new_server(tmp_path: Path) -> None:

@@ -214,6 +214,7 @@ async def test_it_comes_back_after_the_host_was_killed(tmp_path: Path) -> None:
         first = (await ask(session))["pid"]
         assert manager.mcp._host.pid is not None
         os.kill(manager.mcp._host.pid, signal.SIGKILL)
+        await until(manager, session, ServerState.FAILED)
         assert await asyncio.to_thread(has_ended, first)
         await until(manager, session, ServerState.READY)
         assert (await ask(session))["pid"] != first

@@ -117,6 +117,31 @@ async def test_it_ends_with_its_client_and_with_what_it_has_started(client: Acti
     assert await asyncio.to_thread(has_ended, child)
 
 
+async def test_it_ends_if_it_cannot_be_connected(client: ActionExecutionClient, tmp_path: Path) -> None:
+    """Cancelled, or failed, while its streams are being opened."""
+    script = f"import os, pathlib; pathlib.Path({str(tmp_path / 'pid')!r}).write_text(str(os.getpid())); input()"
+    begun = asyncio.Event()
+
+    async def never() -> Streams:
+        begun.set()
+        return await asyncio.get_running_loop().create_future()
+
+    async def fails() -> Streams:
+        while not (tmp_path / "pid").exists():
+            await asyncio.sleep(0.01)
+        raise ValueError("no streams")
+
+    async with asyncio.timeout(WITHIN_S):
+        waiting = asyncio.create_task(client.run_server(python(script), {}, never))
+        await begun.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        (tmp_path / "pid").unlink(missing_ok=True)
+        with pytest.raises(ValueError, match="no streams"):
+            await client.run_server(python(script), {}, fails)
+    assert await asyncio.to_thread(has_ended, int((tmp_path / "pid").read_text()))
+
+
 @pytest.mark.parametrize("length", [1024 * 1024 - 100, 3 * 1024 * 1024])
 async def test_long_lines_are_bounded(client: ActionExecutionClient, length: int) -> None:
     async with running(client, f"print('x' * {length}, flush=True); input()") as (link, task):
