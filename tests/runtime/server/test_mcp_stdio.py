@@ -124,7 +124,8 @@ async def test_it_ends_if_it_cannot_be_connected(client: ActionExecutionClient, 
 
     async def never() -> Streams:
         begun.set()
-        return await asyncio.get_running_loop().create_future()
+        await asyncio.Event().wait()
+        raise AssertionError
 
     async def fails() -> Streams:
         while not (tmp_path / "pid").exists():
