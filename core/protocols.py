@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from core.checkpoints.model import Checkpoint, FileChange, Restored
 from core.events import Action, Envelope, Event, Frame, LLMMetrics, Observation, PageShown, TokenUsage
-from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Connect, Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 FrameSink = Callable[[Frame], None]
 """Takes live frames. Never blocks, never raises."""
@@ -173,6 +173,22 @@ class Runtime(Protocol):
 
         Waits while the sandbox does not run, and continues with the next one. Close the generator or cancel its reader
         to end it. Raises UsageError if there is no browser.
+        """
+        ...
+
+    @property
+    def runs_servers(self) -> bool:
+        """Whether MCP servers run inside, by `run_server`; otherwise each has a sandbox of its own on this machine."""
+        ...
+
+    async def run_server(
+        self, command: Sequence[str], environ: Mapping[str, str], hosts: Sequence[str], connect: Connect
+    ) -> str:
+        """Run an MCP server inside, with these variables of its own, and return why it ended; cancelling ends it.
+
+        Waits until the sandbox runs. Once the program has started, `connect` opens its input and output, whose end ends
+        it. It may access these hosts. Raises UsageError with what to do if it cannot be started there, and
+        RuntimeUnavailableError if the sandbox is gone or cannot be started; the next call waits for the next one.
         """
         ...
 

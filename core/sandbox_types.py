@@ -5,14 +5,20 @@ In a module of its own because a runtime may not import the core's protocols.
 
 from __future__ import annotations
 
+import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from core.errors import ConfigurationError
 
 Say = Callable[[str], None]
 """Takes one line about the progress of a slow step. Must not block or raise."""
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+Connect = Callable[[], Awaitable[Streams]]
+"""Opens what a program's input is read from and its output is written to."""
 
 
 def silently(line: str) -> None:

@@ -14,16 +14,16 @@ import json
 import ssl
 import zipfile
 import zlib
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, suppress
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import aiohttp
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown
-from core.sandbox_types import Job, Port, SandboxUsage
+from core.sandbox_types import Connect, Job, Port, SandboxUsage
 from runtime.protocol import (
     INSTANCE_HEADER,
     JSON_TYPE,
@@ -34,6 +34,7 @@ from runtime.protocol import (
     LineSplitter,
     ProtocolError,
     decode_line,
+    decode_object,
     editor_of,
     encode_request,
     git_entry_of,
@@ -56,6 +57,10 @@ ALIVE_TIMEOUT_S = 5.0
 EDITOR_TIMEOUT = aiohttp.ClientTimeout(total=30.0)
 """The first start of an editor unpacks extensions."""
 PIECE_BYTES = 64 * 1024
+MAX_SERVER_LINE_BYTES = 8 * 1024 * 1024
+"""A line of an MCP server, at most 1 MB, as JSON."""
+_SERVER_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S, sock_read=60.0)
+"""The action server sends a sign of life every 15 seconds."""
 _QUERY_TIMEOUT = aiohttp.ClientTimeout(total=ALIVE_TIMEOUT_S)
 _GONE = "The sandbox has ended ({reason}). Send a message to start a new one; files in the workspace are kept."
 _OTHER_SERVER = "another server answers in its place"
@@ -215,6 +220,36 @@ class ActionExecutionClient:
                     writer.write(data)
                     await writer.drain()
         except (aiohttp.ClientError, ConnectionError) as error:
+            raise self._connection_error(error) from error
+
+    async def run_server(self, command: Sequence[str], environ: Mapping[str, str], connect: Connect) -> str:
+        """Run an MCP server and return why it ended; see core.protocols.Runtime.
+
+        Raises LookupError if there is no such program, UsageError, RuntimeUnavailableError, and what `connect` raises.
+        """
+        order = {"name": command[0], "command": command[0], "args": list(command[1:]), "env": dict(environ)}
+        connected: asyncio.Future[asyncio.StreamReader] = asyncio.get_running_loop().create_future()
+
+        async def body() -> AsyncGenerator[bytes, None]:
+            yield json.dumps(order).encode() + b"\n"
+            async for data in _pieces(await connected):
+                yield data
+
+        try:
+            async with self._request("POST", "/mcp/stdio", data=body(), timeout=_SERVER_TIMEOUT) as response:
+                self._responses.add(response)
+                try:
+                    self._check_server(response)
+                    if response.status != 200:
+                        await _refuse_server(response)
+                    reader, writer = await connect()
+                    if not connected.done():  # cancelled, if the answer has ended already
+                        connected.set_result(reader)
+                    return await _relay_output(response, writer)
+                finally:
+                    self._responses.discard(response)
+                    response.close()  # the request has not ended; this ends it, and so the server
+        except (aiohttp.ClientError, ProtocolError, TimeoutError) as error:
             raise self._connection_error(error) from error
 
     async def list_folder(self, path: str) -> list[str]:
@@ -402,6 +437,35 @@ class ActionExecutionClient:
         for response in self._responses:
             response.close()  # otherwise its reader would wait for ever
         await self._session.close()
+
+
+async def _refuse_server(response: aiohttp.ClientResponse) -> NoReturn:
+    """Raise LookupError or UsageError for an MCP server that was not started."""
+    try:
+        reason = json.loads(await bounded(response, 4096))["detail"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise UsageError(
+            f"This sandbox runs no MCP servers (status {response.status}). Use one of the same Handloom: rebuild its "
+            "image, or install this version there."
+        ) from None
+    text = str(reason)[:500]
+    raise LookupError(text) if response.status == 404 else UsageError(f"It was not started: {text}.")
+
+
+async def _relay_output(response: aiohttp.ClientResponse, writer: asyncio.StreamWriter) -> str:
+    """Write what a server says until it ends, and return why. Raises ClientError, ProtocolError."""
+    lines = LineSplitter(MAX_SERVER_LINE_BYTES)
+    async for data in response.content.iter_any():
+        for line in filter(None, lines.feed(data)):
+            said = decode_object(line)
+            if "ended" in said:
+                return str(said["ended"])
+            writer.write(str(said.get("output", "")).encode("utf-8", "replace") + b"\n")
+            try:
+                await writer.drain()
+            except ConnectionError:  # its reader has gone
+                return "Its connection was closed."
+    raise ProtocolError("the answer of a server broke off")
 
 
 async def refusal_message(response: aiohttp.ClientResponse) -> str:

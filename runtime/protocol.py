@@ -82,7 +82,7 @@ def encode_request(action: Action, action_id: int) -> bytes:
 
 def decode_request(body: bytes) -> tuple[Action, int]:
     """Return the action of a request and its ID, or NO_ACTION_ID. Raises ProtocolError."""
-    data = _decode(body).get("action")
+    data = decode_object(body).get("action")
     if not isinstance(data, dict):
         raise ProtocolError("the body must be a JSON object with an object 'action'")
     event = _event(data)
@@ -96,7 +96,7 @@ def decode_request(body: bytes) -> tuple[Action, int]:
 
 def decode_secrets(body: bytes) -> Mapping[str, str]:
     """Return the secrets of a request by name. Raises ProtocolError, whose text contains no values."""
-    secrets = _decode(body).get("secrets", {}) if b'"secrets"' in body else {}
+    secrets = decode_object(body).get("secrets", {}) if b'"secrets"' in body else {}
     if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
         raise ProtocolError("'secrets' must be an object of strings")
     try:
@@ -133,7 +133,7 @@ def encode_frame(frame: Frame) -> bytes:
 
 def decode_line(line: bytes) -> Frame | Observation:
     """Decode one line of an answer. Raises ProtocolError."""
-    data = _decode(line)
+    data = decode_object(line)
     if "observation" in data:
         return decode_observation(data)
     try:
@@ -316,7 +316,8 @@ def _encode(data: Mapping[str, Any]) -> bytes:
     return to_json(data).encode()
 
 
-def _decode(line: bytes) -> dict[str, Any]:
+def decode_object(line: bytes) -> dict[str, Any]:
+    """Return the JSON object in a line. Raises ProtocolError."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, Frame, Observation, PageShown, Refusal
-from core.sandbox_types import Job, Port, SandboxUsage, Say, check_variables, silently
+from core.sandbox_types import Connect, Job, Port, SandboxUsage, Say, check_variables, silently
 from runtime.cancellation import run_to_completion
 from runtime.sandbox_facts import ELSEWHERE, NETWORK, SANDBOX, UNKNOWN_NETWORK, ordered
 from runtime.shortage_messages import with_note
@@ -44,6 +44,9 @@ class ServerRuntime(ABC):
     def isolation(self) -> str:
         """The kind of isolation; see core.protocols.Runtime."""
 
+    runs_servers = False
+    _missing_program_advice = "Install it where the sandbox runs"
+    """What makes a program available in the sandbox."""
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
 
@@ -63,6 +66,9 @@ class ServerRuntime(ABC):
         """Git's forwarder, while the server runs; set by `_open`."""
         self._starting = asyncio.Lock()
         self._started = asyncio.Condition()
+        self._failed_starts = 0
+        self._lost: ActionExecutionClient | None = None
+        """The client whose connection broke while a server ran; `start` finds out whether it still answers."""
 
     # -- implemented by launchers ------------------------------------------------------------------------------------
 
@@ -103,6 +109,9 @@ class ServerRuntime(ABC):
             if self._client is not None and (
                 await self._client.alive() or (await self._revive() and await self._client.alive())
             ):
+                async with self._started:
+                    self._lost = None
+                    self._started.notify_all()
                 return
             await run_to_completion(self._end())
             try:
@@ -114,6 +123,9 @@ class ServerRuntime(ABC):
                     self._started.notify_all()
             except BaseException:
                 await run_to_completion(self._end())
+                async with self._started:
+                    self._failed_starts += 1
+                    self._started.notify_all()
                 raise
 
     async def _git_variables(self, client: ActionExecutionClient) -> dict[str, str]:
@@ -236,6 +248,29 @@ class ServerRuntime(ABC):
             await self._started.wait_for(lambda: self._client not in (None, known))
             assert self._client is not None
             return self._client
+
+    async def run_server(
+        self, command: Sequence[str], environ: Mapping[str, str], hosts: Sequence[str], connect: Connect
+    ) -> str:
+        """Run an MCP server inside; see core.protocols.Runtime."""
+        failed_starts = self._failed_starts
+        async with self._started:
+            await self._started.wait_for(
+                lambda: self._client not in (None, self._lost) or self._failed_starts > failed_starts
+            )
+            client = self._client
+        if client is None or client is self._lost:
+            raise RuntimeUnavailableError("The sandbox could not be started.")
+        try:
+            return await client.run_server(command, environ, connect)
+        except RuntimeUnavailableError:
+            self._lost = client
+            raise
+        except LookupError as error:
+            raise UsageError(
+                f"In the sandbox {error}. {self._missing_program_advice}. Or run the server on this machine as you: "
+                "name it under [mcp.servers] of your own config.toml, with sandbox = false."
+            ) from error
 
     async def jobs(self) -> list[Job]:
         """Return the processes that commands left running; none before the start. Raises RuntimeUnavailableError."""

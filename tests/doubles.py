@@ -14,7 +14,7 @@ import yaml
 from core.errors import RuntimeUnavailableError, UsageError
 from core.events import Action, CmdOutputObservation, Frame, Observation, PageShown, TerminalOutput
 from core.protocols import FrameSink
-from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Connect, Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -44,6 +44,7 @@ class Unconfined:
     is_elsewhere = False
     workspace_host = ""
     web_hosts: Mapping[str, int] = MappingProxyType({})
+    runs_servers = False
 
     async def facts(self) -> Mapping[str, str]:
         """Nothing is known."""
@@ -99,6 +100,12 @@ class Unconfined:
         """There is no browser."""
         raise UsageError("There is no browser.")
         yield
+
+    async def run_server(
+        self, command: Sequence[str], environ: Mapping[str, str], hosts: Sequence[str], connect: Connect
+    ) -> str:
+        """It runs none."""
+        raise UsageError("This sandbox runs no servers.")
 
     async def jobs(self) -> list[Job]:
         """None."""

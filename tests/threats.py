@@ -642,6 +642,23 @@ THREATS = (
         ),
     ),
     Threat(
+        "M05",
+        "A server in the agent's container, or on its remote machine, reaches more than the agent, outlives it, or "
+        "shows its key",
+        "It is the agent's user, with the agent's files, limits and proxy, and ends with the sandbox, the conversation "
+        "or the connection; it has only the variables that were named, and no command line or setting shows them. "
+        "Commands of the agent can read them, because they are the same user in the same sandbox; the manual says so. "
+        "Its output is as untrusted as that of any server, and bounded",
+        (
+            "tests/docker/test_mcp.py::test_a_server_is_in_the_container_and_ends_with_the_conversation",
+            "tests/docker/test_mcp.py::test_hosts_of_a_server_are_open_in_the_container_while_it_is_wanted",
+            "tests/runtime/server/test_mcp_stdio.py::test_it_has_its_own_variables_and_they_are_on_no_command_line",
+            "tests/runtime/server/test_mcp_stdio.py::test_it_ends_when_its_client_is_killed",
+            "tests/runtime/server/test_mcp_stdio.py::test_long_lines_are_bounded",
+            "tests/mcp/test_in_sandbox.py::test_a_suspended_conversation_has_no_server",
+        ),
+    ),
+    Threat(
         "R01",
         "Escape sequences in what is shown: clipboard, title, modes, erasing, C1, text that runs backwards",
         "They are made visible where text comes in, and dropped where lines become bytes; the terminal gets only "

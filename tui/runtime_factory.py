@@ -89,22 +89,25 @@ class RuntimeFactory:
         """The words before the command of an MCP server that isolate it in a workspace; empty without isolation.
 
         It may access these hosts besides those of the settings.
-        Blocks. Raises RuntimeUnavailableError if the settings require isolation and it is not available.
+        Blocks. Raises RuntimeUnavailableError if the settings require isolation and it is not available, or want it in
+        the sandbox of a conversation.
         """
         from core.security.guard import guard_for_folder
         from runtime.isolation.confinement import Confinement
         from runtime.isolation.isolated_program import command_prefix
 
         settings = self._settings()
-        isolation, is_contained = isolation_of(settings.sandbox, self._home), settings.runtime == "docker"
+        if settings.runtime != "local":
+            raise RuntimeUnavailableError("It runs in the sandbox of a conversation. Open the conversation first.")
+        isolation = isolation_of(settings.sandbox, self._home)
         isolation = replace(isolation, allowed_hosts=(*isolation.allowed_hosts, *hosts))
-        if isolation.kind == "none" and not is_contained:
+        if isolation.kind == "none":
             return ()
         workspace = Path(folder).resolve()
         why = Confinement(workspace, replace(isolation, kind="auto")).why_open
         if not why:
             return command_prefix(workspace, isolation, guard_for_folder(self._home, str(workspace)).denials())
-        if isolation.kind == "bubblewrap" or is_contained:
+        if isolation.kind == "bubblewrap":
             raise RuntimeUnavailableError(
                 f"This server cannot be isolated: {why}. To run it on this machine as you, name it under [mcp.servers] "
                 "of your own config.toml, with sandbox = false."

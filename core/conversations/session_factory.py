@@ -227,7 +227,7 @@ class SessionFactory:
         (info,) = await self._store.conversations(conversation_id=lease.conversation_id)
         settings = self._settings()
         runtime = await self._runtime(info, runtime)
-        toolbox = await self._toolbox(info)
+        toolbox = None if info.model in (DEMO, RERUN) else Toolbox(self.mcp, info.workspace, info.id)
         past = _past_conversations(self._store, info, settings.memory)
         if make_agent is not None:
             agent = ConversationAgent(make_agent, runtime, toolbox)
@@ -243,6 +243,8 @@ class SessionFactory:
                 ),
                 extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
             )
+        if agent.toolbox is not None:
+            await agent.toolbox.open(agent.runtime)
         limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, agent.condenses))
         await asyncio.to_thread(import_module, "core.session.agent_session")  # takes long, so not at the start
         from core.session.agent_session import AgentSession
@@ -303,14 +305,6 @@ class SessionFactory:
         )
         place = repository.place if repository else None
         return GitAccess(tokens.credential, tuple(names), place, settings.allowed_hosts)
-
-    async def _toolbox(self, info: ConversationInfo) -> Toolbox | None:
-        """The tools of MCP servers; None if there is no model to use them."""
-        if info.model in (DEMO, RERUN):
-            return None
-        toolbox = Toolbox(self.mcp, info.workspace)
-        await self.mcp.open(info.workspace)
-        return toolbox
 
     def _suggest_title(self, info: ConversationInfo) -> SuggestTitle | None:
         """What suggests a title; None without a model for it, for a delegate, or for a rerun."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from core.events import Action, Observation, PageShown
 from core.protocols import FrameSink, Runtime
-from core.sandbox_types import Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
+from core.sandbox_types import Connect, Denials, GitAccess, Job, Port, SandboxUsage, Say, silently
 
 
 class SharedRuntime:
@@ -96,6 +96,16 @@ class SharedRuntime:
     def watch_page(self) -> AsyncGenerator[PageShown, None]:
         """As the parent. Raises UsageError."""
         return self._runtime.watch_page()
+
+    @property
+    def runs_servers(self) -> bool:
+        return self._runtime.runs_servers
+
+    async def run_server(
+        self, command: Sequence[str], environ: Mapping[str, str], hosts: Sequence[str], connect: Connect
+    ) -> str:
+        """As the parent. Raises UsageError, RuntimeUnavailableError."""
+        return await self._runtime.run_server(command, environ, hosts, connect)
 
     async def jobs(self) -> list[Job]:
         """As the parent. Raises RuntimeUnavailableError."""

@@ -15,6 +15,7 @@ In Handloom:
     server_definitions  servers in the settings and in the files of a workspace
     approvals           which commands and tools the user has approved
     supervisor          starts servers, keeps their state, and retries; shared by all conversations
+    sandbox_link        what connects a server in a conversation's sandbox with the host
     mcp_host_client     the host's process and its protocol
     tool_registry       the tools of one conversation, and their calls
 

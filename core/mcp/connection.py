@@ -28,7 +28,7 @@ from mcp_types import (
 
 from core.llm.host_protocol import Line
 from core.mcp.catalogue import MAX_PAGES, clean_line, prompt_of, prompt_text, resource_of, result_of, tools_of
-from core.mcp.transports import address, program
+from core.mcp.transports import address, program, socket
 
 RELIST_S = 1.0
 """Minimum interval of listings, for servers that report changes all the time."""
@@ -58,12 +58,15 @@ class Connection:
     async def run(self) -> None:
         """Connect, report the offers, and stay until the server ends or this is cancelled."""
         try:
-            mode = "legacy"  # nearly all servers support it; the others report an error
+            mode = self._order.get("mode", "legacy")  # nearly all servers support it; the others report an error
             try:
                 await self._attempt(mode)
             except (MCPError, BaseExceptionGroup) as error:
-                if self._client is not None or not _asks_for_newer(error):
+                if self._client is not None or mode == "auto" or not _asks_for_newer(error):
                     raise
+                if self._order["transport"] == "socket":  # it needs a new program
+                    self._report("newer")
+                    return
                 self._ended, self._reason = False, ""
                 self._changed.clear()
                 await self._attempt("auto")
@@ -129,6 +132,8 @@ class Connection:
         order = self._order
         if order["transport"] == "stdio":
             return program(order["command"], order["environ"], order["folder"], self._set_reason)
+        if order["transport"] == "socket":
+            return socket(order["socket"], self._set_reason)
         return address(order["url"], order["transport"], order["headers"])
 
     @asynccontextmanager

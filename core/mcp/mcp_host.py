@@ -12,6 +12,7 @@
     from the host
     {"type": "offers", "key": ..., "tools": [...], ...}        it is ready, or its offers have changed
     {"type": "failed", "key": ..., "reason": ...}              it could not be connected, or has ended
+    {"type": "newer", "key": ...}                              connect again, with "mode": "auto"
     {"type": "done", "id": 7, ...} | {"type": "error", "id": 7, "message": ...} | {"type": "pong", "id": 8}
 
 It ends with its input and then ends all servers. Its memory is limited. It only knows API keys that a `connect`

@@ -149,7 +149,7 @@ class MCPHost:
                 self._on_end()
 
     def _take(self, line: Line) -> None:
-        if line.get("type") in ("offers", "failed"):
+        if line.get("type") in ("offers", "failed", "newer"):
             self._on_line(line)
         elif (answer := self._asked.get(line.get("id", 0))) is not None and not answer.done():
             answer.set_result(line)

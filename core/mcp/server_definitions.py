@@ -69,6 +69,8 @@ class ServerSpec:
     timeout_s: float = 300.0
     sandbox_of: str = ""
     """The workspace in which a server of the user runs isolated; empty for one that runs on this machine."""
+    conversation: str = ""
+    """The conversation in whose sandbox it runs; empty for one with a sandbox of its own, or without any."""
     allowed_hosts: tuple[str, ...] = ()
     """Hosts that it may access from its sandbox, besides those of the settings."""
     files: str = ""
@@ -82,7 +84,13 @@ class ServerSpec:
     @property
     def key(self) -> str:
         """Unique key among the servers of this process."""
-        return f"{self.name}@{self.workspace}" if self.workspace else self.name
+        place = f"@{self.workspace}" if self.workspace else ""
+        return f"{self.name}{place}#{self.conversation}" if self.conversation else f"{self.name}{place}"
+
+    @property
+    def is_isolated(self) -> bool:
+        """Whether it is a program that runs in a sandbox."""
+        return bool(self.workspace and self.command)
 
     @property
     def approval_key(self) -> str:
@@ -108,27 +116,32 @@ class ServerSpec:
         named = [part for part in self.command[1:] if not part.startswith("-") and part != "run"]
         return pattern is not None and bool(named) and pattern.fullmatch(named[0]) is not None
 
+    def variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return its own variables with their values. Raises ValueError if one is missing."""
+        return {name: _fill(value, environ) for name, value in self.environ.items()}
+
     def order(self, environ: Mapping[str, str]) -> Line:
         """Return the order to connect it, with the values of variables. Raises ValueError if one is missing."""
-
-        def fill(value: str) -> str:
-            if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
-                raise ValueError(f"The variable {missing[0]} is not set. Set it, and restart Handloom.")
-            return _VARIABLE.sub(lambda found: environ[found[1]], value)
-
         return {
             "type": "connect",
             "key": self.key,
             "transport": self.transport,
             "command": list(self.command),
-            "environ": inherited(environ) | {name: fill(value) for name, value in self.environ.items()},
+            "environ": inherited(environ) | self.variables(environ),
             "folder": self.workspace or environ.get("HOME") or "/",
-            "url": fill(self.url),
-            "headers": {name: fill(value) for name, value in self.headers.items()},
+            "url": _fill(self.url, environ),
+            "headers": {name: _fill(value, environ) for name, value in self.headers.items()},
             "start_s": self.start_s,
             "patience_s": self.patience_s,
             "timeout_s": self.timeout_s,
         }
+
+
+def _fill(value: str, environ: Mapping[str, str]) -> str:
+    """Replace the variables in a value. Raises ValueError if one is missing."""
+    if missing := [name for name in _VARIABLE.findall(value) if name not in environ]:
+        raise ValueError(f"The variable {missing[0]} is not set. Set it, and restart Handloom.")
+    return _VARIABLE.sub(lambda found: environ[found[1]], value)
 
 
 def of_user(settings: MCPSettings, folder: str, environ: Mapping[str, str]) -> list[ServerSpec]:

@@ -2,8 +2,10 @@
 
 Servers are connected in the background when a conversation is opened to which they belong, all at once, and stay. A
 server that ends or cannot be connected is retried with growing delays, and this is announced; after several failures in
-a row it waits for the user. A tool whose hash was not approved is blocked until the user approves it. Servers of a
-project are only started after the user's approval. No call waits longer for a slow server than its timeout.
+a row it waits for the user. With a runtime that runs servers, programs run in the conversation's own sandbox: they are
+started once it runs, end with it, and wait for the next one. A tool whose hash was not approved is blocked until the
+user approves it. Servers of a project are only started after the user's approval. No call waits longer for a slow
+server than its timeout.
 """
 
 from __future__ import annotations
@@ -12,17 +14,20 @@ import asyncio
 import itertools
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from core.errors import ConfigurationError, HandloomError
+from core.errors import ConfigurationError, HandloomError, RuntimeUnavailableError
 from core.llm.host_protocol import Line
 from core.mcp.approvals import Approvals
-from core.mcp.catalogue import tool_name
+from core.mcp.catalogue import clean_line, tool_name
 from core.mcp.mcp_host_client import MCPHost, ServerError
+from core.mcp.sandbox_link import open_link
 from core.mcp.server_definitions import ServerSpec, of_project, of_user
+from core.protocols import Runtime
+from core.sandbox_types import Streams
 from core.settings.sections import MCPSettings
 
 CONSENT = "needs your approval before it starts (/mcp)"
@@ -65,6 +70,10 @@ class Server:
     since: float = 0.0
     """When it last became ready, by the event loop's clock."""
     retry: asyncio.TimerHandle | None = None
+    mode: str = "legacy"
+    """The protocol version that is tried first, for a server in a sandbox."""
+    running: asyncio.Task[None] | None = None
+    """Runs it in the sandbox of its conversation."""
 
     @property
     def key(self) -> str:
@@ -109,6 +118,8 @@ class Supervisor:
         self._approvals = Approvals(home)
         self._host = MCPHost(self._on_line, self._on_end, environ)
         self._servers: dict[str, Server] = {}
+        self._runtimes: dict[str, Runtime] = {}
+        """The runtimes in which servers run, by conversation."""
         self.problems: dict[str, list[str]] = {}
         """Problems of the files, by workspace."""
         self.listeners: set[Listener] = set()
@@ -120,8 +131,13 @@ class Supervisor:
 
     # -- servers -------------------------------------------------------------------------------------------------------
 
-    async def open(self, folder: str) -> None:
-        """Start the permitted servers of a workspace without waiting for them."""
+    async def open(self, folder: str, conversation: str = "", runtime: Runtime | None = None) -> None:
+        """Start the permitted servers of a workspace without waiting for them.
+
+        If `runtime`, that of the conversation, runs servers, programs run in it; `leave` ends them.
+        """
+        if runtime is not None and runtime.runs_servers:
+            self._runtimes[conversation] = runtime
         async with self._opening:
             settings = self._settings()
             found, problems = await asyncio.to_thread(of_project, folder)
@@ -129,8 +145,12 @@ class Supervisor:
             names = {spec.name for spec in mine}
             problems += [f"{spec.name}: one of your own servers has this name" for spec in found if spec.name in names]
             self.problems[folder] = problems
-            specs = [*mine, *(spec for spec in found if spec.name not in names)]
-            await self._drop_all_but({spec.key for spec in specs}, folder)
+            inside = conversation if conversation in self._runtimes else ""
+            specs = [
+                replace(spec, conversation=inside) if spec.is_isolated else spec
+                for spec in [*mine, *(spec for spec in found if spec.name not in names)]
+            ]
+            await self._drop_all_but({spec.key for spec in specs}, folder, conversation)
             for spec in specs:
                 known = self._servers.get(spec.key)
                 if known is not None and known.spec.fingerprint == spec.fingerprint:
@@ -140,26 +160,40 @@ class Supervisor:
                 self._servers[spec.key] = server = Server(spec)
                 await self._begin(server)
 
-    def at(self, folder: str) -> list[Server]:
-        """Return the servers of a workspace by name."""
+    async def leave(self, conversation: str) -> None:
+        """End the servers in the sandbox of a conversation. May be called twice."""
+        async with self._opening:
+            if self._runtimes.pop(conversation, None) is not None:
+                for server in [one for one in self._servers.values() if one.spec.conversation == conversation]:
+                    del self._servers[server.key]
+                    await self._stop(server)
+
+    def at(self, folder: str, conversation: str = "") -> list[Server]:
+        """Return the servers of a workspace by name, as a conversation has them."""
+        inside = conversation if conversation in self._runtimes else ""
+        return [one for one in self.everywhere(folder) if not one.spec.is_isolated or one.spec.conversation == inside]
+
+    def everywhere(self, folder: str) -> list[Server]:
+        """Return the servers of a workspace by name, with those in the sandboxes of all conversations."""
         here = [server for server in self._servers.values() if server.spec.workspace in ("", folder)]
         return sorted(here, key=lambda server: server.spec.name)
 
-    def unsettled(self, folder: str) -> list[Server]:
+    def unsettled(self, folder: str, conversation: str = "") -> list[Server]:
         """Return the servers of a workspace that are connecting and have not failed before, by name."""
-        return [one for one in self.at(folder) if one.state is ServerState.CONNECTING and not one.failures]
+        here = self.at(folder, conversation)
+        return [one for one in here if one.state is ServerState.CONNECTING and not one.failures]
 
-    async def settled(self, folder: str, wait_s: float) -> None:
+    async def settled(self, folder: str, wait_s: float, conversation: str = "") -> None:
         """Wait until each server of a workspace has its tools or has failed once, or the time is over."""
 
         try:
             async with asyncio.timeout(wait_s), self._changed:
-                await self._changed.wait_for(lambda: not self.unsettled(folder))
+                await self._changed.wait_for(lambda: not self.unsettled(folder, conversation))
         except TimeoutError:
             return
 
-    async def _drop_all_but(self, keys: set[str], folder: str) -> None:
-        for server in self.at(folder):
+    async def _drop_all_but(self, keys: set[str], folder: str, conversation: str) -> None:
+        for server in self.at(folder, conversation):
             if server.key not in keys:
                 del self._servers[server.key]
                 await self._stop(server)
@@ -187,8 +221,11 @@ class Supervisor:
         self._set(server, ServerState.CONNECTING)
         server.attempt = next(self._attempts)
         attempt, spec = server.attempt, server.spec
+        if spec.conversation:
+            server.running = self._spawn(self._run_inside(server, attempt))
+            return
         try:
-            isolated = spec.workspace and spec.command
+            isolated = spec.is_isolated
             before = await asyncio.to_thread(self._before, spec.workspace, spec.allowed_hosts) if isolated else ()
             if server.attempt != attempt:
                 return  # it was ended meanwhile
@@ -197,19 +234,50 @@ class Supervisor:
         except (ServerError, ValueError, HandloomError) as error:
             self._set(server, ServerState.FAILED, str(error), message=f"cannot be started: {error}")
 
+    async def _run_inside(self, server: Server, attempt: int) -> None:
+        """Run a server in the sandbox of its conversation, from when that runs until either ends."""
+        spec, links = server.spec, list[Streams]()
+
+        async def connect() -> Streams:
+            order = {**spec.order(self._environ), "transport": "socket", "mode": server.mode, "attempt": attempt}
+            order |= {"command": [], "environ": {}}  # the host does not need them
+            links.append(await open_link(lambda path: self._host.tell({**order, "socket": path})))
+            return links[0]
+
+        try:
+            runtime, variables = self._runtimes[spec.conversation], spec.variables(self._environ)
+            reason = await runtime.run_server(spec.command, variables, spec.allowed_hosts, connect)
+            if server.attempt == attempt:
+                server.running = None
+                self._failed(server, clean_line(reason, 500))
+        except RuntimeUnavailableError:
+            if server.attempt == attempt:  # a model call only waits for it if it worked before
+                server.failures = 0 if server.state is ServerState.READY else max(server.failures, 1)
+                await self._connect(server)
+        except (ServerError, ValueError, HandloomError) as error:
+            if server.attempt == attempt:
+                reason = clean_line(str(error), 500)  # a sandbox may have written it
+                self._set(server, ServerState.FAILED, reason, message=f"cannot be started: {reason}")
+        finally:
+            for _, writer in links:  # only now, so that the host does not report the end first
+                writer.close()
+
     async def _retry(self, server: Server) -> None:
         """Connect a server; one of a project only if its definition and the scripts that it names were approved."""
         if server.spec.folder:
             found, _ = await asyncio.to_thread(of_project, server.spec.folder)
             if server.spec.fingerprint not in {spec.fingerprint for spec in found}:
                 self._cancel_timer(server)
-                await self.open(server.spec.folder)
+                await self.open(server.spec.folder, server.spec.conversation)
                 return
         await self._connect(server)
 
     async def _stop(self, server: Server) -> None:
         self._cancel_timer(server)
         server.attempt = 0
+        if server.running is not None:
+            server.running.cancel()
+            await asyncio.wait([server.running])
         if self._host.pid is not None:
             await self._host.tell({"type": "disconnect", "key": server.key})
 
@@ -223,7 +291,7 @@ class Supervisor:
             await self._begin(server)
             return
         del self._servers[key]
-        await self.open(server.spec.folder)
+        await self.open(server.spec.folder, server.spec.conversation)
 
     async def aclose(self) -> None:
         """End all servers and the host. May be called twice."""
@@ -243,7 +311,9 @@ class Supervisor:
         if server is None or server.state is not ServerState.CONSENT or server.spec.fingerprint != fingerprint:
             return
         await asyncio.to_thread(self._approvals.approve, server.spec)
-        await self._retry(server)
+        for one in self.everywhere(server.spec.folder):  # the same server, in the sandboxes of other conversations
+            if one.state is ServerState.CONSENT and one.spec.approval_key == server.spec.approval_key:
+                await self._retry(one)
 
     async def approve(self, key: str, hashes: Sequence[str]) -> None:
         """Approve the changed tools with these hashes, which were shown. Raises ConfigurationError."""
@@ -263,8 +333,15 @@ class Supervisor:
             return
         if line["type"] == "offers":
             self._spawn(self._take_offers(server, line))
+        elif line["type"] == "newer":
+            server.mode = "auto"
+            self._spawn(self._again(server))
         else:
             self._failed(server, str(line.get("reason", "")))
+
+    async def _again(self, server: Server) -> None:
+        await self._stop(server)
+        await self._connect(server)
 
     def _on_end(self) -> None:
         for server in self._servers.values():
@@ -312,6 +389,8 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         server.retry = loop.call_later(delay_s, lambda: self._spawn(self._retry(server)))
         server.attempt = 0
+        if server.running is not None:
+            server.running.cancel()
         self._set(server, ServerState.FAILED, reason, message=f"{reason} It is retried in {delay_s:g} s.")
 
     # -- requests ------------------------------------------------------------------------------------------------------
@@ -378,7 +457,8 @@ class Supervisor:
             server.retry.cancel()
             server.retry = None
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task

@@ -20,6 +20,7 @@ from core.events import Action, ErrorObservation, MCPAction, MCPObservation, Obs
 from core.llm.host_protocol import Line
 from core.mcp.mcp_host_client import ServerError
 from core.mcp.supervisor import Server, ServerState, Supervisor
+from core.protocols import Runtime
 from core.status_messages import WAITING_FOR_SERVERS
 
 LIST, READ = "mcp_list_resources", "mcp_read_resource"
@@ -64,21 +65,33 @@ class MCPTool(Tool):
 class Toolbox:
     """The MCP tools of one conversation, which works in `folder`."""
 
-    def __init__(self, supervisor: Supervisor, folder: str) -> None:
+    def __init__(self, supervisor: Supervisor, folder: str, conversation: str = "") -> None:
         self._supervisor = supervisor
-        self._folder = folder
+        self._folder, self._conversation = folder, conversation
         self._has_waited = False
         self._left_out = 0
         self._tell: Callable[[Status], None] = lambda status: None
+        self._start_sandbox: Callable[[], None] = lambda: None
 
-    def watch(self, tell: Callable[[Status], None]) -> None:
-        """Report status changes of the servers from now on, and the status messages that still apply."""
-        self._tell = tell
+    async def open(self, runtime: Runtime) -> None:
+        """Start the servers without waiting for them; in `runtime`, if it runs servers."""
+        await self._supervisor.open(self._folder, self._conversation, runtime)
+
+    async def leave(self) -> None:
+        """End the servers in the sandbox of the conversation. May be called twice."""
+        await self._supervisor.leave(self._conversation)
+
+    def watch(self, tell: Callable[[Status], None], start_sandbox: Callable[[], None] = lambda: None) -> None:
+        """Report status changes of the servers from now on, and the status messages that still apply.
+
+        `start_sandbox` starts the sandbox in the background, for servers in it.
+        """
+        self._tell, self._start_sandbox = tell, start_sandbox
         self._tell_all()
         self._supervisor.listeners.add(self._on_server)
 
     def _tell_all(self) -> None:
-        for server in self._supervisor.at(self._folder):
+        for server in self._servers():
             if server.message:
                 self._tell(Status("error", _status_id(server), server.message))
 
@@ -87,8 +100,10 @@ class Toolbox:
         self._supervisor.listeners.discard(self._on_server)
 
     def _on_server(self, server: Server, message: str) -> None:
-        if server.spec.workspace not in ("", self._folder):
+        if server not in self._servers():
             return
+        if server.spec.conversation and server.state is ServerState.CONNECTING and not server.failures:
+            self._has_waited = False  # its sandbox has ended; the next model call starts another one
         if message:
             self._tell(Status("error" if server.message else "info", _status_id(server), message))
         if not server.message:
@@ -114,12 +129,15 @@ class Toolbox:
 
     async def _wait(self) -> None:
         """Wait until each server has its tools or has failed once, and say so meanwhile."""
-        names = ", ".join(server.spec.name for server in self._supervisor.unsettled(self._folder))
-        if not names:
+        servers = self._supervisor.unsettled(self._folder, self._conversation)
+        if not servers:
             return
+        if any(server.spec.conversation for server in servers):
+            self._start_sandbox()
+        names = ", ".join(server.spec.name for server in servers)
         self._tell(Status("info", WAITING, WAITING_FOR_SERVERS.format(names=names)))
         try:
-            await self._supervisor.settled(self._folder, FIRST_WAIT_S)
+            await self._supervisor.settled(self._folder, FIRST_WAIT_S, self._conversation)
         finally:
             self._tell(Status("info", WAITING, ""))
 
@@ -128,7 +146,7 @@ class Toolbox:
 
         It names the server and nothing that the server says, because the model trusts it.
         """
-        servers = self._supervisor.at(self._folder)
+        servers = self._servers()
         return "\n".join(MISSING[one.state].format(name=one.spec.name) for one in servers if one.state in MISSING)
 
     def harmless(self) -> frozenset[str]:
@@ -164,14 +182,18 @@ class Toolbox:
             if action.name == LIST:
                 return {"text": _listing(listed)}
             uri = str(action.arguments.get("uri", ""))
-            await asyncio.to_thread(_check_uri, uri, listed, self._folder)
+            folder = "" if server.spec.conversation else self._folder
+            await asyncio.to_thread(_check_uri, uri, listed, folder)
             return await self._supervisor.ask(server, {"type": "read", "uri": uri})
         server, tool = self._tool(action.name)
         order: Line = {"type": "call", "tool": tool, "arguments": action.arguments}
         return await self._supervisor.ask(server, order)
 
+    def _servers(self) -> list[Server]:
+        return self._supervisor.at(self._folder, self._conversation)
+
     def _ready(self) -> list[Server]:
-        return [one for one in self._supervisor.at(self._folder) if one.state is ServerState.READY]
+        return [one for one in self._servers() if one.state is ServerState.READY]
 
     def _named(self, name: str) -> Server:
         """Return a server with resources. Raises ServerError."""
@@ -184,7 +206,7 @@ class Toolbox:
 
     def _tool(self, name: str) -> tuple[Server, str]:
         """Return the server of a tool and the tool's original name. Raises ServerError if no server has it."""
-        for server in self._supervisor.at(self._folder):
+        for server in self._servers():
             for tool in [*server.tools, *(tool for tool, _ in server.changed)]:
                 if server.tool_name(tool) == name:
                     return server, str(tool["name"])
@@ -219,13 +241,16 @@ def _listing(listed: Line) -> str:
 
 
 def _check_uri(uri: str, listed: Line, folder: str) -> None:
-    """Raise ServerError for a resource that the agent may not read. Blocks."""
+    """Raise ServerError for a resource that the agent may not read. Blocks.
+
+    Without a folder, files are those of the agent's own sandbox.
+    """
     known = {one["uri"] for one in listed["resources"]}
     schemes = {urlsplit(text).scheme for text in [*known, *listed["patterns"]]}
     parts = urlsplit(uri)
     if not parts.scheme:
         raise ServerError(f"{uri[:200]!r} is not a URI. {LIST} lists all resources.")
-    if parts.scheme == "file":
+    if parts.scheme == "file" and folder:
         path = Path(unquote(parts.path)).resolve()  # a link of the workspace may lead out of it
         if parts.netloc not in ("", "localhost") or not path.is_relative_to(Path(folder).resolve()):
             raise ServerError("Files outside the workspace cannot be read through MCP servers.")

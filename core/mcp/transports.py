@@ -1,8 +1,8 @@
-"""Transports to servers: programs and HTTP as streams that the SDK reads, with size limits. Used in the host.
+"""Transports to servers: programs, sockets and HTTP as streams that the SDK reads, with size limits. Used in the host.
 
 For programs this replaces the SDK's transport, which reads lines of any length. A line beyond the limit, or the end of
 the output, ends the connection; the last lines of standard error become part of the reason. Nothing that the program
-started in its session is left.
+started in its session is left. A socket leads to a program in a conversation's sandbox, which the other side ends.
 
 Over HTTP the SDK's transports are used. The SDK limits each event of an event stream; all other answers are limited
 here and must not be compressed, so that a small one cannot become a large one.
@@ -15,7 +15,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,31 +41,82 @@ Tell = Callable[[str], None]
 """Takes the reason why the connection ended, for users. The first one counts."""
 
 
-class _Program:
-    """A running program, and the tasks that read and write its pipes."""
+class _Pipes:
+    """The input and output of a program, and the tasks that read and write them."""
 
-    def __init__(self, process: asyncio.subprocess.Process, tell: Tell) -> None:
-        self.process = process
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tell: Tell) -> None:
+        self._reader, self._writer = reader, writer
         self._tell = tell
-        self._stderr = b""
 
     async def read(self, messages: Any) -> None:
         """Forward the messages in its output, one a line. Other lines and an incomplete last line are ignored."""
-        assert self.process.stdout is not None
         async with messages:
             with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 try:
-                    while (data := await self.process.stdout.readline()).endswith(b"\n"):
+                    while (data := await self._reader.readline()).endswith(b"\n"):
                         if (message := _message_of(data)) is not None:
                             await messages.send(message)
                 except ValueError:
                     self._tell(f"It sent more than {MAX_LINE_BYTES // 1024:,} KB at once and was killed.")
-                    kill(self.process)
+                    self._kill()
                     return
+                except ConnectionError:
+                    pass
                 await self._tell_end()
+
+    async def write(self, messages: Any) -> None:
+        """Write messages to its input until that is closed."""
+        with suppress(ConnectionError):
+            async with messages:
+                async for item in messages:
+                    line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+                    self._writer.write(line.encode("utf-8", "replace") + b"\n")
+                    await self._writer.drain()
+
+    def _kill(self) -> None:
+        """End it, because of what it has sent."""
+        self._writer.close()
 
     async def _tell_end(self) -> None:
         """Report how it ended, as far as that is known."""
+        self._tell("It closed its output.")
+
+    async def end(self) -> None:
+        """End it."""
+        self._writer.close()
+
+    @asynccontextmanager
+    async def streams(self, *work: Coroutine[Any, Any, None]) -> AsyncIterator[tuple[Any, Any]]:
+        """Yield its streams for the SDK, with more `work` meanwhile; it ends with the context."""
+        to_session, from_server = anyio.create_memory_object_stream[Any](0)
+        to_server, from_session = anyio.create_memory_object_stream[Any](0)
+        tasks = [asyncio.create_task(one) for one in (self.read(to_session), self.write(from_session), *work)]
+        try:
+            yield from_server, to_server
+        finally:
+            with anyio.CancelScope(shield=True):
+                for stream in (from_server, to_server):
+                    await stream.aclose()
+                await self.end()
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Program(_Pipes):
+    """A running program."""
+
+    def __init__(self, process: asyncio.subprocess.Process, tell: Tell) -> None:
+        assert process.stdout is not None
+        assert process.stdin is not None
+        super().__init__(process.stdout, process.stdin, tell)
+        self.process = process
+        self._stderr = b""
+
+    def _kill(self) -> None:
+        kill(self.process)
+
+    async def _tell_end(self) -> None:
         status = None
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
@@ -73,16 +124,6 @@ class _Program:
         how = "It closed its output" if status is None else f"It ended with status {status}"
         errors = clean_line(self._stderr.decode("utf-8", "replace")[-300:], 300)
         self._tell(f"{how}; its last output: {errors}" if errors else f"{how}.")
-
-    async def write(self, messages: Any) -> None:
-        """Write messages to its input until that is closed."""
-        assert self.process.stdin is not None
-        with suppress(ConnectionError):
-            async with messages:
-                async for item in messages:
-                    line = item.message.model_dump_json(by_alias=True, exclude_unset=True)
-                    self.process.stdin.write(line.encode("utf-8", "replace") + b"\n")
-                    await self.process.stdin.drain()
 
     async def listen(self) -> None:
         """Keep the end of its standard error."""
@@ -92,8 +133,7 @@ class _Program:
 
     async def end(self) -> None:
         """End the program: close its input, then send SIGTERM, then SIGKILL."""
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        self._writer.close()
         for number in (None, signal.SIGTERM):
             if number is not None:
                 kill(self.process, number)
@@ -125,19 +165,16 @@ async def program(
         start_new_session=True,
     )
     one = _Program(process, tell)
-    to_session, from_server = anyio.create_memory_object_stream[Any](0)
-    to_server, from_session = anyio.create_memory_object_stream[Any](0)
-    tasks = [asyncio.create_task(work) for work in (one.read(to_session), one.write(from_session), one.listen())]
-    try:
-        yield from_server, to_server
-    finally:
-        with anyio.CancelScope(shield=True):
-            for stream in (from_server, to_server):
-                await stream.aclose()
-            await one.end()
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async with one.streams(one.listen()) as streams:
+        yield streams
+
+
+@asynccontextmanager
+async def socket(path: str, tell: Tell) -> AsyncIterator[tuple[Any, Any]]:
+    """Connect to a socket that is a program's input and output, and yield its streams. Raises OSError."""
+    reader, writer = await asyncio.open_unix_connection(path, limit=MAX_LINE_BYTES)
+    async with _Pipes(reader, writer, tell).streams() as streams:
+        yield streams
 
 
 def kill(process: asyncio.subprocess.Process, number: int = signal.SIGKILL) -> None:

@@ -82,7 +82,7 @@ class AgentSession(SessionParts):
         stream.subscribe(EventStreamSubscriber.MAIN, self._on_state, "snapshots", types=states)
         await self.controller.start(state, history)
         if self.toolbox is not None:
-            self.toolbox.watch(self.frames.publish)
+            self.toolbox.watch(self.frames.publish, self.setup.warm_up)
         if not history.next_id:
             await stream.append(agent.system_message(), EventSource.AGENT)
         await self.undo.finish_interrupted()
@@ -114,6 +114,8 @@ class AgentSession(SessionParts):
             stack.push_async_callback(self.active_model.aclose)
             stack.push_async_callback(self.leftovers.report)  # when nothing can write any more
             stack.push_async_callback(self.runtime.rest if self.comes_back else self.runtime.aclose)
+            if self.toolbox is not None:
+                stack.push_async_callback(self.toolbox.leave)
         self.controller.history.clear()
 
     async def _stop(self, reason: str) -> None:

@@ -39,8 +39,8 @@ class MCPServerSettings(SettingsSection):
     enabled: bool = True
     """Whether it is started."""
     sandbox: bool = True
-    """Whether the program runs in a sandbox of its own, in the workspace and isolated like the agent's commands; false
-    runs it on this machine with your permissions."""
+    """Whether the program runs in a sandbox of its own, in the workspace and isolated like the agent's commands, or in
+    the agent's container or on its machine; false runs it on this machine with your permissions."""
     allowed_hosts: Names = ()
     """Hosts that it may access from its sandbox, besides sandbox.allowed_hosts."""
     start_s: float = Field(default=30.0, gt=0)

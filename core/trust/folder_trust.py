@@ -75,13 +75,12 @@ class FolderTrust:
     def _agree_to_idle(self, waiting: list[ServerSpec]) -> list[ServerSpec]:
         """Agree to servers that are not in use, and return the others for the supervisor."""
         assert self._mcp is not None
-        known = {spec.key: self._mcp.at(spec.folder) for spec in waiting}
-        supervised = [
-            spec for spec in waiting
-            if any(one.key == spec.key and one.state is ServerState.CONSENT for one in known[spec.key])
-        ]  # fmt: skip
+        supervised = list[ServerSpec]()
         for spec in waiting:
-            if spec not in supervised:
+            used = [one for one in self._mcp.everywhere(spec.folder) if one.spec.approval_key == spec.approval_key]
+            if asking := [one.spec for one in used if one.state is ServerState.CONSENT]:
+                supervised.append(asking[0])
+            else:
                 self._approvals.approve(spec)
         return supervised
 
@@ -111,7 +110,7 @@ class FolderTrust:
         """
         had = await asyncio.to_thread(self._revoke, folder)
         if self._mcp is not None:
-            for server in self._mcp.at(folder):
+            for server in self._mcp.everywhere(folder):
                 if server.spec.folder:
                     await self._mcp.restart(server.key)
         return had

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import RuntimeUnavailableError
 from core.events import Action, Frame, Observation, Refusal
-from core.sandbox_types import Denials, GitAccess, Say
+from core.sandbox_types import Connect, Denials, GitAccess, Say
 from runtime.cancellation import run_to_completion
 from runtime.docker.container import Container
 from runtime.docker.container_launch import LaunchedContainer
@@ -47,6 +47,8 @@ class DockerRuntime(ServerRuntime):
 
     isolation = "docker"
     why_open = ""
+    runs_servers = True
+    _missing_program_advice = "Use an image that has it: docker.image, or docker.base and `handloom image build`"
 
     def __init__(self, pool: WarmPool, working_dir: str | Path, *, options: tuple[str, ...] = ()) -> None:
         super().__init__()
@@ -61,6 +63,8 @@ class DockerRuntime(ServerRuntime):
         self._egress: EgressProcess | None = None
         self._opened_hosts: tuple[str, ...] = ()
         """Hosts that the user has allowed besides those of the settings."""
+        self._server_hosts: tuple[str, ...] = ()
+        """Hosts that the MCP servers inside may access; the sandbox has one proxy for all."""
         self._git_access: GitAccess | None = None
         self._messages: list[str] = []
         """Lines about the download from a remote engine."""
@@ -160,8 +164,8 @@ class DockerRuntime(ServerRuntime):
             denied = self._guard.denials.hosts
             self._egress = await self._stack.enter_async_context(egress_process(socket, hosts, denied, user))
             await self._egress.started()
-            if self._opened_hosts:
-                await self._egress.open_hosts(self._opened_hosts)
+            if hosts := (*self._opened_hosts, *self._server_hosts):
+                await self._egress.open_hosts(hosts)
         if not spec.is_remote:
             forwarder = git_forwarder(
                 launched.folder.inside / GIT_SOCKET,
@@ -226,7 +230,8 @@ class DockerRuntime(ServerRuntime):
         return status == "running" and self._pool.access.is_remote
 
     def _boundary(self) -> dict[str, str]:
-        network, hosts = self._pool.options.network, (*self._isolation.allowed_hosts, *self._opened_hosts)
+        network, hosts = self._pool.options.network, self._isolation.allowed_hosts
+        hosts = (*hosts, *self._opened_hosts, *self._server_hosts)
         text = network_text(() if self.is_elsewhere else hosts) if network == "none" else UNLIMITED
         return {SANDBOX: CONTAINER, NETWORK: text}
 
@@ -236,8 +241,20 @@ class DockerRuntime(ServerRuntime):
     async def open_hosts(self, hosts: Sequence[str]) -> None:
         """Let programs connect to these hosts too, if the sandbox has a proxy; see core.protocols.Runtime."""
         self._opened_hosts = tuple(hosts)
+        await self._open_hosts()
+
+    async def _open_hosts(self) -> None:
         if self._egress is not None:
-            await self._egress.open_hosts(self._opened_hosts)
+            await self._egress.open_hosts((*self._opened_hosts, *self._server_hosts))
+
+    async def run_server(
+        self, command: Sequence[str], environ: Mapping[str, str], hosts: Sequence[str], connect: Connect
+    ) -> str:
+        """Run an MCP server inside; its hosts are open to all programs. See core.protocols.Runtime."""
+        if new := [host for host in hosts if host not in self._server_hosts]:
+            self._server_hosts += tuple(new)
+            await self._open_hosts()
+        return await super().run_server(command, environ, hosts, connect)
 
     async def _execute(
         self, client: ActionExecutionClient, action: Action, action_id: int, on_frame: Callable[[Frame], None]

@@ -124,7 +124,9 @@ class RemoteRuntime(ServerRuntime):
 
     isolation = "remote"
     why_open = ""
-    is_elsewhere = True
+    runs_servers = True
+    _missing_program_advice = "Install it on the machine of the sandbox"
+    is_missing_program_advice = True
 
     def __init__(
         self,

@@ -49,6 +49,7 @@ from runtime.server.file_actions import Files
 from runtime.server.file_viewer import FileViewer
 from runtime.server.lease import Lease, serve_repeatedly
 from runtime.server.mcp_proxy import MCPProxy
+from runtime.server.mcp_stdio import MCPStdio
 from runtime.server.outputs import Outputs
 from runtime.server.ports import PortRoutes
 from runtime.server.proxy_forwarder import ProxyForwarder
@@ -142,7 +143,13 @@ async def _serve(
     shortage = ShortageWatch(working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")))
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     servers = MCPProxy(working_dir, environment, umask)
-    routes = [*TerminalRoutes(bash).table, *PortRoutes().table, *servers.table, *plugins.routes]
+    routes = [
+        *TerminalRoutes(bash).table,
+        *PortRoutes().table,
+        *servers.table,
+        *MCPStdio(working_dir, environment, umask).table,
+        *plugins.routes,
+    ]
 
     def load_history(owner: str) -> None:
         """Nobody can undo the edits of another owner."""

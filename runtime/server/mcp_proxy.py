@@ -198,13 +198,14 @@ def _definitions(servers: Any) -> list[Definition]:
     """Return the servers in the body of a request. Raises RefusedError."""
     if not isinstance(servers, list):
         raise RefusedError(400, "Request must be a list of MCP tools to sync")  # V0's words
-    found = [_definition(server) for server in servers]
+    found = [definition(server) for server in servers]
     if len(found) > MAX_SERVERS or len({one.name for one in found}) < len(found):
         raise RefusedError(400, f"there may be {MAX_SERVERS} MCP tools, each with a name of its own")
     return found
 
 
-def _definition(server: Any) -> Definition:
+def definition(server: Any) -> Definition:
+    """Return the server in a request. Raises RefusedError."""
     if not (isinstance(server, dict) and "name" in server and "command" in server):
         raise RefusedError(400, "each MCP tool is an object with 'name' and 'command'")
     args, env = server.get("args") or [], server.get("env") or {}

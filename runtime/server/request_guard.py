@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import LineTooLong
 
 from runtime.protocol import INSTANCE_HEADER, JSON_TYPE, KEY_HEADER, PROTOCOL_VERSION, VERSION_HEADER
 
@@ -209,6 +210,17 @@ async def whole_body(request: web.Request) -> bytes:
             return await request.read()
     except TimeoutError:
         raise RefusedError(408, "the body did not arrive in time") from None
+
+
+async def first_line(request: web.Request) -> bytes:
+    """Read the first line of a body that is a stream. Raises RefusedError."""
+    try:
+        async with asyncio.timeout(BODY_TIMEOUT_S):
+            return await request.content.readline()
+    except TimeoutError:
+        raise RefusedError(408, "the first line did not arrive in time") from None
+    except LineTooLong as error:
+        raise RefusedError(413, "the first line is too long") from error
 
 
 async def json_body(request: web.Request) -> bytes:

@@ -25,6 +25,7 @@ from runtime.server.app import ActionServer, TerminalRoutes
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
 from runtime.server.mcp_proxy import MCPProxy
+from runtime.server.mcp_stdio import MCPStdio
 from runtime.server.request_guard import RequestGuard
 from runtime.server.shell import Environment
 from tests.runtime.action_server import KEY, Process, Server
@@ -131,7 +132,7 @@ async def serving(folder: Path, times: Times = TIMES) -> AsyncIterator[Server]:
     await bash.start()
     executor = ActionExecutor([bash.table, Files(lambda: bash.cwd).table])
     guard, servers = RequestGuard(KEY), MCPProxy(str(folder), os.environ)
-    routes = [*TerminalRoutes(bash).table, *servers.table]
+    routes = [*TerminalRoutes(bash).table, *servers.table, *MCPStdio(str(folder), os.environ).table]
     app = ActionServer(executor, guard, str(folder), routes=routes, times=times).app
     runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.2)
     await runner.setup()

@@ -598,10 +598,10 @@ class ServersDouble:
     offered: list[dict[str, Any]] = field(default_factory=list)
     """Prompts."""
 
-    def at(self, folder: str) -> list[Server]:
+    def at(self, folder: str, conversation: str = "") -> list[Server]:
         return self.servers
 
-    async def open(self, folder: str) -> None:
+    async def open(self, folder: str, conversation: str = "") -> None:
         self.said.append(("open", folder))
 
     def tell(self) -> None:

@@ -434,7 +434,9 @@ def servers(machine: Machine) -> Finding:
     except ConfigurationError as error:
         return note(sanitize_line(str(error), NAMES_CELLS), _("Then approve the servers again."))
     path = inherited(machine.environ).get("PATH")
-    if absent := [spec for spec in specs if spec.command and not _is_there(spec, path)]:
+    is_here = machine.settings.runtime == "local"  # others run isolated servers elsewhere, with other programs
+    here = [spec for spec in specs if spec.command and (is_here or not spec.is_isolated)]
+    if absent := [spec for spec in here if not _is_there(spec, path)]:
         what = _("program not found for {names}").format(names=_names(absent))
         return note(what, _("Install the program, or correct the command in the settings."))
     ready = [spec for spec in specs if spec not in waiting]

@@ -148,10 +148,11 @@ class MCPScreen(ModalScreen[str | None]):
         Binding("pageup", "page(-1)", show=False, priority=True),
     ]
 
-    def __init__(self, supervisor: Supervisor, folder: str, more: Content) -> None:
+    def __init__(self, supervisor: Supervisor, folder: str, conversation: str, more: Content) -> None:
         """`more` is shown below the details of a server."""
         super().__init__()
-        self._supervisor, self._folder, self._more = supervisor, folder, more
+        self._supervisor, self._more = supervisor, more
+        self._folder, self._conversation = folder, conversation
         self._servers: Sequence[Server] = ()
         self._problem = ""
 
@@ -183,7 +184,7 @@ class MCPScreen(ModalScreen[str | None]):
     def _show(self) -> None:
         lines = self.query_one(OptionList)
         at = lines.highlighted or 0
-        self._servers = self._supervisor.at(self._folder)
+        self._servers = self._supervisor.at(self._folder, self._conversation)
         lines.clear_options()
         lines.add_options([Option(Content.assemble(*line_of(server))) for server in self._servers])
         lines.display = bool(self._servers)
@@ -292,11 +293,11 @@ async def _show_servers(app: Context, tab: Tab) -> None:
     supervisor = app.manager.mcp
     if tab is app.tabs.conversation:
         await app.manager.read_settings()
-        await supervisor.open(tab.folder)
+        await supervisor.open(tab.folder, tab.id)
     problems = [sanitize(text) for text in supervisor.problems.get(tab.folder, ())]
     tools = list(tab.mcp_tools.tools.values())
-    more = mcp_text(problems, tools, is_empty=not supervisor.at(tab.folder))
-    screen = MCPScreen(supervisor, tab.folder, Content.assemble(*more))
+    more = mcp_text(problems, tools, is_empty=not supervisor.at(tab.folder, tab.id))
+    screen = MCPScreen(supervisor, tab.folder, tab.id, Content.assemble(*more))
     if (key := await app.push_screen_wait(screen)) is not None:
         await _take_prompt(app, supervisor, key)
 
