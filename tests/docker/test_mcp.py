@@ -106,7 +106,9 @@ async def test_a_server_is_in_the_container_and_ends_with_the_conversation(tmp_p
             assert SECRET not in json.dumps(client.api.inspect_container(runtime.container_name))
         assert session.toolbox is not None
         await session.toolbox.leave()
-        assert await run(runtime, f"ls -d /proc/{told['pid']} 2> /dev/null || echo gone") == "gone"
+        place = f"/proc/{told['pid']}"
+        gone = f"for n in $(seq 100); do [ -d {place} ] || break; sleep 0.1; done; ls -d {place}"
+        assert "No such file" in await run(runtime, gone)
     assert MARK.encode() not in command_lines()
 
 
