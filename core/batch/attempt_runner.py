@@ -10,6 +10,7 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from core.batch import environments
 from core.batch.engine import Attempt
 from core.batch.ledger import AttemptState, Ended
 from core.batch.patches import make_patch
@@ -77,7 +78,12 @@ class AttemptRunner:
         on_conversation(session)
         try:
             session.approval.set_mode(self._manager.settings.agent.confirm)
-            state, reason = await self._run(session, task.task, interrupted)
+            goal = await environments.begin(session, task) if task.environment else ""
+            text = "\n\n".join(filter(None, (task.task, goal)))
+            state, reason = await self._run(session, text, interrupted)
+            rewards = await environments.rewards(session) if task.environment else ()
+            if state is AttemptState.FINISHED and task.environment and max(rewards, default=0.0) <= 0.0:
+                state, reason = AttemptState.FAILED, "The environment gave no reward."
             if state is AttemptState.FINISHED and task.check:
                 state, reason = await _check(session, task.check)
             metrics = session.state.metrics
@@ -92,6 +98,7 @@ class AttemptRunner:
         return Ended(
             *(state, session.id, metrics.accumulated_cost, used.prompt_tokens, used.completion_tokens),
             reason=reason[:2_000],
+            rewards=tuple(rewards),
         )
 
     def _limits(self, attempt: Attempt) -> Limits | None:

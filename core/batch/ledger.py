@@ -28,13 +28,14 @@ from core.store.database import sqlite3
 DATABASE, LOCK = "batch.db", "batch.lock"
 DRIVER_ENDED = "The driver ended before the attempt did."
 """Why an attempt was lost that nobody waited for."""
-VERSION = 2
+VERSION = 3
 _REQUESTS = """
 CREATE TABLE requests (
     id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, argument TEXT NOT NULL DEFAULT '', asked REAL NOT NULL
 );
 """
-_UPGRADES = {1: _REQUESTS}
+_REWARDS = "ALTER TABLE attempts ADD COLUMN rewards TEXT NOT NULL DEFAULT '[]';"
+_UPGRADES = {1: _REQUESTS, 2: _REWARDS}
 """What turns a database of each version into one of the next version."""
 _SCHEMA = f"""
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -49,6 +50,7 @@ CREATE TABLE attempts (
     NOT NULL DEFAULT 0, reason TEXT NOT NULL DEFAULT '', PRIMARY KEY (task, number)
 ) WITHOUT ROWID;
 {_REQUESTS}
+{_REWARDS}
 """
 CANCELLED = "Cancelled by the user."
 """The reason of an attempt that the user has cancelled. It ends as `interrupted`, and its task has failed."""
@@ -96,6 +98,8 @@ class Ended:
     tokens_out: int = 0
     reason: str = ""
     """Why it did not succeed, for the user."""
+    rewards: tuple[float, ...] = ()
+    """Of each step in an environment of BrowserGym."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,10 +293,10 @@ class Ledger:
             state = ended.state if current else AttemptState.LATE
             database.execute(
                 "UPDATE attempts SET state = ?, conversation = coalesce(nullif(?, ''), conversation), ended = ?, "
-                "cost = ?, tokens_in = ?, tokens_out = ?, reason = ? WHERE task = ? AND number = ?",
+                "cost = ?, tokens_in = ?, tokens_out = ?, reason = ?, rewards = ? WHERE task = ? AND number = ?",
                 (
                     *(state.value, ended.conversation, self._clock(), ended.cost, ended.tokens_in, ended.tokens_out),
-                    *(ended.reason, id, attempt),
+                    *(ended.reason, json.dumps(ended.rewards), id, attempt),
                 ),
             )
             if current:
@@ -343,17 +347,19 @@ class Ledger:
 def read_rows(database: Any, now: float) -> list[TaskRow]:
     """All tasks of a ledger in their order, each with its newest attempt."""
     found = database.execute(
-        "SELECT body, tasks.state, attempt, attempts.state, conversation, cost, tokens_in, tokens_out, reason, began, "
-        "ended, worker FROM tasks LEFT JOIN attempts ON task = tasks.id AND number = attempt ORDER BY place"
+        "SELECT body, tasks.state, attempt, attempts.state, conversation, cost, tokens_in, tokens_out, reason, "
+        "rewards, began, ended, worker FROM tasks LEFT JOIN attempts ON task = tasks.id AND number = attempt"
+        " ORDER BY place"
     )
     return [_row(values, now) for values in found]
 
 
 def _row(values: Sequence[Any], now: float) -> TaskRow:
-    body, state, attempt, how, conversation, cost, tokens_in, tokens_out, reason, began, ended, worker = values
+    body, state, attempt, how, conversation, cost, tokens_in, tokens_out, reason, rewards, began, ended, worker = values
     result = None
     if how is not None and how != AttemptState.RUNNING:
-        result = Ended(AttemptState(how), conversation, cost, tokens_in, tokens_out, reason)
+        steps = tuple(json.loads(rewards))
+        result = Ended(AttemptState(how), conversation, cost, tokens_in, tokens_out, reason, steps)
     seconds = 0.0 if began is None else (now if ended is None else ended) - began
     return TaskRow(BatchTask.from_json(body), TaskState(state), attempt, result, seconds, worker or "")
 

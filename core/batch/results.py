@@ -40,6 +40,7 @@ def record(row: TaskRow) -> dict[str, Any]:
         "outcome": ended.state.value if ended is not None else None,
         "reason": ended.reason if ended is not None else "",
         "conversation_id": ended.conversation if ended is not None else "",
+        "rewards": list(ended.rewards) if ended is not None else [],
         "cost": ended.cost if ended is not None else None,
         "prompt_tokens": ended.tokens_in if ended is not None else 0,
         "completion_tokens": ended.tokens_out if ended is not None else 0,

@@ -26,6 +26,7 @@ MOST = 1e15
 """The largest number of a limit or need."""
 _ID = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
 _COMMIT = re.compile(r"[0-9A-Za-z][0-9A-Za-z._/-]{0,199}")
+_ENVIRONMENT = re.compile(r"browsergym/[A-Za-z0-9_.-]{1,120}")
 SWE_BENCH = {"instance_id": "id", "problem_statement": "task", "base_commit": "commit"}
 """Fields of SWE-bench's records, and what they are called here. A record with the first of them is one of its own."""
 RESERVED = frozenset({"results.jsonl", "predictions.jsonl", "summary.md"})
@@ -38,8 +39,8 @@ class BatchTask:
     """One task. `id` is unique in its batch, and a safe name for a folder."""
 
     id: str
-    task: str
-    """What the agent is told."""
+    task: str = ""
+    """What the agent is told; empty for the goal of an environment."""
     repo: str = ""
     """The repository that is cloned for each attempt, as `handloom --repo` takes it."""
     commit: str = ""
@@ -52,6 +53,10 @@ class BatchTask:
     """Empty for the agent of the batch."""
     check: str = ""
     """A command that runs in the sandbox after the agent has finished; its exit status decides."""
+    environment: str = ""
+    """An environment of BrowserGym, such as browsergym/miniwob.click-test; its rewards decide."""
+    seed: str = ""
+    """The seed of the environment; empty for 0."""
     limits: Mapping[str, float] = field(default_factory=dict)
     """Limits instead of those of the batch, by the names of LIMITS."""
     needs: Mapping[str, float] = field(default_factory=dict)
@@ -166,8 +171,12 @@ def _task(where: str, record: Mapping[str, Any], folder: Path) -> BatchTask:
         raise UsageError(f"{where}: the id {task.id[:60]!r} must be 1 to 128 letters, digits, dots, - and _.")
     if task.id.lower() in RESERVED or task.id.lower().startswith("batch."):
         raise UsageError(f"{where}: the id {task.id} is the name of a file of the batch. Use another one.")
-    if not task.task or len(task.task) > MAX_TEXT_CHARS:
+    if (not task.task and not task.environment) or len(task.task) > MAX_TEXT_CHARS:
         raise UsageError(f"{where}: task must have 1 to {MAX_TEXT_CHARS:,} characters.")
+    if task.environment and not _ENVIRONMENT.fullmatch(task.environment):
+        raise UsageError(f"{where}: environment must be one of BrowserGym, such as browsergym/miniwob.click-test.")
+    if task.seed and not (task.environment and task.seed.isdecimal() and task.seed.isascii()):
+        raise UsageError(f"{where}: seed needs an environment, and is a whole number in quotes.")
     if task.repo and task.workspace:
         raise UsageError(f"{where}: repo and workspace cannot be combined.")
     if task.commit and not (task.repo and _COMMIT.fullmatch(task.commit) and ".." not in task.commit):

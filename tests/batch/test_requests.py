@@ -268,6 +268,7 @@ def test_ledger_of_version_1_is_upgraded(tmp_path: Path) -> None:
         ledger.end("t0", 1, FINISHED, TaskState.DONE)
     with sqlite3.connect(tmp_path / DATABASE) as database:
         database.execute("DROP TABLE requests")
+        database.execute("ALTER TABLE attempts DROP COLUMN rewards")
         database.execute("PRAGMA user_version = 1")
     database.close()
     with ProgressReader(tmp_path) as reader:

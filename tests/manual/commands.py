@@ -40,7 +40,8 @@ ONLY_PARSED: Mapping[str, str] = {
     r"/compact": "needs a model that summarises; tests/journeys/test_compact.py has one",
     r"^handloom image": "needs a container engine; tests/docker builds the image",
     r"--(lives|key-file)|key > server": "starts an endless server; tests/runtime/server/test_lease.py starts it",
-    r"^(uv|pipx|pip|apt-get) ": "installs packages from a registry",
+    r"^(uv|pipx|pip|apt-get) |/pip install ": "installs packages from a registry",
+    r"^python3 -m venv |HANDLOOM_BROWSERGYM_PYTHON|browsergym/miniwob": "needs BrowserGym; tests/peers has it",
     r"^ray |--(engine|cluster) ray": "needs a cluster; tests/batch has one",
     r"^make ": "sets everything up, or takes minutes; CI runs these",
     r"^\.venv/bin/python -m (pytest|tests\.)": "runs other tests",
@@ -109,6 +110,10 @@ def check(words: Words) -> None:
             assert package.isalnum()
         case _, [] if program.startswith("docs/examples/"):
             assert os.access(ROOT / program, os.X_OK)
+        case "pip", ["install", *_]:
+            pass
+        case "export", [_]:
+            pass
         case "ray", ["start" | "stop", *_]:
             pass
         case (("echo" | "printf" | "tee" | "umask"), _):

@@ -17,6 +17,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
 
+from core.batch import environments
 from core.batch.attempt_runner import AttemptRunner
 from core.batch.driver import Driver
 from core.batch.engine import Engine
@@ -60,7 +61,7 @@ async def batch(options: argparse.Namespace) -> int:
         raise UsageError("Name the list of tasks and a folder: handloom batch TASKS --out DIR")
     if options.workers < 1 or options.attempts < 1:
         raise UsageError("--workers and --attempts must be at least 1.")
-    tasks = await asyncio.to_thread(read_tasks, options.tasks)
+    tasks = await asyncio.to_thread(_tasks, options.tasks)
     _check_engine(options.engine, tasks)
     home = home_folder(os.environ)
     capped = ANSWER_TOKENS if options.budget is not None else None
@@ -166,6 +167,12 @@ async def _cluster_engine(
     return await RayEngine.connect(
         options.engine, batch=batch, entry=ENTRY, manager=manager, budget=budget, workers=options.workers
     )
+
+
+def _tasks(path: Path) -> list[BatchTask]:
+    """The tasks of a file, or those of environments. Raises UsageError."""
+    name = str(path)
+    return environments.tasks_of(name, os.environ) if environments.is_pattern(name) else read_tasks(path)
 
 
 def _check_engine(address: str, tasks: list[BatchTask]) -> None:
