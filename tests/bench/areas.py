@@ -34,6 +34,7 @@ AREAS = (
     "first_frame",
     "keys",
     "batch_rows",
+    "batch",
 )
 """In the order in which they are run; each has `measure() -> list[Figure]`."""
 
