@@ -1,8 +1,9 @@
 """The table of docs/licences.md: every package that Handloom installs for its users, with its version and licence.
 
-The packages are those that `handloom` and its extra `documents` need, directly or not, on Linux and macOS and on every
-Python that is supported. Names and versions are those of requirements.lock, the licences those of the installed
-packages' metadata. What metadata does not say is in `STATED`.
+The packages are those that `handloom` and its extras `documents` and `cluster` need, directly or not, on Linux and
+macOS and on every Python that is supported. Names and versions are those of requirements.lock, and of .ci/cluster.lock for
+what only `cluster` needs; the licences are those of the installed packages' metadata. What metadata does not say is in
+`STATED`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ STATED: Mapping[str, str] = {
     "agent-client-protocol": "Apache-2.0",
     "appnope": "BSD-2-Clause",
     "backports-tarfile": "MIT",
+    "grpcio": "Apache-2.0",
+    "msgpack": "Apache-2.0",
+    "protobuf": "BSD-3-Clause",
     "pysqlite3": "Zlib",
+    "ray": "Apache-2.0",
 }
 """Licences that the metadata does not name, and of packages that only some platforms or Python versions install."""
 SPDX: Mapping[str, str] = {
@@ -53,15 +58,24 @@ _PYTHONS = ("3.11", "3.12", "3.13", "3.14")
 def table() -> str:
     """One row a package, in the order of their names. Raises KeyError for a package without a known licence."""
     rows = ["| package | version | licence |", "|---|---|---|"]
-    versions = locked()
-    rows += [f"| {name} | {versions[name]} | {licence(name)} |" for name in sorted(packages())]
+    versions = locked() | of_cluster()
+    rows += [f"| {name} | {versions[name]} | {licence(name)} |" for name in sorted(packages() | of_cluster().keys())]
     return "\n".join(rows)
 
 
 def locked() -> dict[str, str]:
     """The versions in requirements.lock; where platforms differ, all of them."""
+    return _versions("requirements.lock")
+
+
+def of_cluster() -> dict[str, str]:
+    """The versions of what only the extra `cluster` needs."""
+    return {name: version for name, version in _versions(".ci/cluster.lock").items() if name not in locked()}
+
+
+def _versions(lock: str) -> dict[str, str]:
     found: dict[str, list[str]] = {}
-    text = (ROOT / "requirements.lock").read_text("utf-8")
+    text = (ROOT / lock).read_text("utf-8")
     for name, version in re.findall(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", text, re.MULTILINE):
         found.setdefault(canonicalize_name(name), []).append(version)
     return {name: ", ".join(versions) for name, versions in found.items()}
