@@ -1,9 +1,9 @@
 """The table of docs/licences.md: every package that Handloom installs for its users, with its version and licence.
 
 The packages are those that `handloom` and its extras `documents` and `cluster` need, directly or not, on Linux and
-macOS and on every Python that is supported. Names and versions are those of requirements.lock, and of .ci/cluster.lock for
-what only `cluster` needs; the licences are those of the installed packages' metadata. What metadata does not say is in
-`STATED`.
+macOS and on every Python that is supported. Names and versions are those of requirements.lock, and of .ci/cluster.lock
+for what only `cluster` needs; the licences are those of the installed packages' metadata. What metadata does not say is
+in `STATED`.
 """
 
 from __future__ import annotations
