@@ -165,7 +165,7 @@ def test_files_of_the_kernel_are_copied_without_waiting(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     copying = threading.Thread(
         target=prepare,
-        args=(BatchTask("t", "x", workspace="/proc/self/net"), tmp_path / "w" / "work", tmp_path / "out"),
+        args=(BatchTask("t", "x", workspace="/proc/sys/kernel/random"), tmp_path / "w" / "work", tmp_path / "out"),
     )
     copying.start()
     copying.join(30)

@@ -353,6 +353,13 @@ PLANTED = (
         "tests/mcp/test_supervisor.py::test_unlisted_resource_is_not_read",
     ),
     Planted(
+        "M05",
+        "runtime/server/mcp_stdio.py",
+        "environ = inherited(self._environ) | dict(one.env)",
+        "environ = dict(self._environ) | dict(one.env)",
+        "tests/runtime/server/test_mcp_stdio.py::test_it_has_its_own_variables_and_they_are_on_no_command_line",
+    ),
+    Planted(
         "R01",
         "tui/terminal_io/strip_filter.py",
         "return _FOREIGN.sub(_same_width, text)",

@@ -43,6 +43,7 @@ from core.llm.model_catalogue import KnownModel
 from core.llm.settings import LLMSettings
 from core.mcp.supervisor import Server
 from core.memory.library import UserFolders
+from core.protocols import Runtime
 from core.sandbox_types import Job, Port, SandboxUsage
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
@@ -601,7 +602,7 @@ class ServersDouble:
     def at(self, folder: str, conversation: str = "") -> list[Server]:
         return self.servers
 
-    async def open(self, folder: str, conversation: str = "") -> None:
+    async def open(self, folder: str, conversation: str = "", runtime: Runtime | None = None) -> None:
         self.said.append(("open", folder))
 
     def tell(self) -> None:
@@ -744,7 +745,14 @@ class ManagerDouble:
         return [info for info in infos if all or info.updated_at >= since]
 
     async def create(
-        self, *, workspace: str, model: str = "", title: str = "", repository: str = "", agent: str = ""
+        self,
+        *,
+        workspace: str,
+        model: str = "",
+        title: str = "",
+        repository: str = "",
+        agent: str = "",
+        limits: Limits | None = None,
     ) -> SessionDouble:
         if self.fails_with is not None:
             raise self.fails_with
