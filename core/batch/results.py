@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,11 @@ RESULTS, PREDICTIONS, SUMMARY = "results.jsonl", "predictions.jsonl", "summary.m
 
 def write_results(rows: Sequence[TaskRow], folder: Path, model: str) -> None:
     """Write all files. `model` is that of tasks without one of their own. Raises OSError."""
-    _write(folder / RESULTS, "".join(f"{json.dumps(record(row), ensure_ascii=False)}\n" for row in rows))
-    predictions = [_prediction(row, folder, model) for row in rows if row.task.repo and row.ended is not None]
-    if predictions:
-        _write(folder / PREDICTIONS, "".join(f"{json.dumps(line)}\n" for line in predictions))
-    _write(folder / SUMMARY, summary(rows))
+    _write(folder / RESULTS, (f"{json.dumps(record(row), ensure_ascii=False)}\n" for row in rows))
+    with_patches = [row for row in rows if row.task.repo and row.ended is not None]
+    if with_patches:
+        _write(folder / PREDICTIONS, (f"{json.dumps(_prediction(row, folder, model))}\n" for row in with_patches))
+    _write(folder / SUMMARY, [summary(rows)])
     for row in rows:
         _link(row, folder)
 
@@ -88,7 +88,9 @@ def _attempt_folder(row: TaskRow, folder: Path) -> Path:
     return folder / row.task.id / f"attempt-{row.attempt}"
 
 
-def _write(path: Path, text: str) -> None:
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Replace a file; only one line at a time is in memory, because a patch may be large."""
     half = path.with_name(f".{path.name}.half")
-    half.write_text(text, "utf-8", "replace")
+    with half.open("w", encoding="utf-8", errors="replace") as file:
+        file.writelines(lines)
     os.replace(half, path)
