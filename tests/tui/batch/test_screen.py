@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,9 @@ async def test_command_opens_a_batch_and_returns_to_it(tmp_path: Path) -> None:
         assert isinstance(screen, BatchScreen)
         await until(it.pilot, lambda: screen.progress is not None)
         assert (screen.state.order, screen.state.task) == (1, "api")
+        it.app.options = replace(it.app.options, batch=out)  # as if the program was started for it
+        await it.pilot.press("q")
+        await until(it.pilot, lambda: "ctrl+x B returns to the batch, ctrl+q quits." in it.screen_text())
 
 
 async def test_ten_thousand_tasks_are_drawn_by_the_screenful(tmp_path: Path) -> None:
