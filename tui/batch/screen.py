@@ -145,6 +145,8 @@ class BatchScreen(ModalScreen[str | None]):
         self._table = BatchRows(clock)
         self._workers: int | None = None
         """How many workers were asked for a moment ago."""
+        self._standing = ("", "")
+        """What is shown of the driver, and its colour."""
         self._changed = asyncio.Event()
         self._tick: Timer | None = None
 
@@ -263,16 +265,17 @@ class BatchScreen(ModalScreen[str | None]):
         if progress is None or not (self.is_mounted and self.display):
             return
         width, now = max(10, self.size.width - 4), self._clock()
-        self.query_one("#batch-bar", Static).update(bar(progress, width))
-        self.query_one("#batch-tallies", Static).update(tallies(progress, width))
-        self.query_one("#batch-figures", Static).update(figures(progress, self._table.costs, width, now))
-        text, colour = standing(progress, self.state.folder)
-        shown = self.query_one("#batch-standing", Static)
-        shown.display = bool(text)
-        shown.update(Content.styled(text, colour))
+        self.query_one("#batch-bar", Static).update(bar(progress, width), layout=False)
+        self.query_one("#batch-tallies", Static).update(tallies(progress, width), layout=False)
+        self.query_one("#batch-figures", Static).update(figures(progress, self._table.costs, width, now), layout=False)
+        if (stands := standing(progress, self.state.folder)) != self._standing:  # a new layout draws the whole screen
+            self._standing = stands
+            shown = self.query_one("#batch-standing", Static)
+            shown.display = bool(stands[0])
+            shown.update(Content.styled(*stands))
         order = ORDERS[self.state.order]
         columns = heading(self.rows.scrollable_content_region.width, order, is_reversed=self.state.is_reversed)
-        self.query_one("#batch-heading", Static).update(columns)
+        self.query_one("#batch-heading", Static).update(columns, layout=False)
         self.rows.refresh()
         if self._tick is not None:
             is_running = progress.is_alive and bool(progress.counts[TaskState.RUNNING])
