@@ -75,6 +75,8 @@ class Progress:
 
     counts: Counter[str] = field(default_factory=Counter)
     """How many tasks are in each state."""
+    last_end: float = 0.0
+    """When the last of the done and failed tasks ended, in seconds since 1970."""
 
     @property
     def status(self) -> ExitStatus:
@@ -86,12 +88,16 @@ class Progress:
         return ExitStatus.ERROR if counts[TaskState.FAILED] else ExitStatus.FINISHED
 
     def left_s(self, now: float) -> float | None:
-        """About how many seconds the rest takes; None if that is not known, or nothing goes on."""
+        """About how many seconds the rest takes; None if that is not known, or nothing goes on.
+
+        It is counted from the moment at which the last task ended, and then falls with the time.
+        """
         ended = self.counts[TaskState.DONE] + self.counts[TaskState.FAILED]
         if not self.is_alive or self.driver.is_paused or ended == len(self.tasks):
             return None
-        before = self.driver.before
-        return left_s(ended - before, len(self.tasks) - before, self.driver.began, lambda: now)
+        before, last = self.driver.before, self.last_end
+        left = left_s(ended - before, len(self.tasks) - before, self.driver.began, lambda: last)
+        return None if left is None or (left := left - (now - last)) < 0 else left
 
 
 class ProgressReader:
@@ -144,6 +150,7 @@ class ProgressReader:
             int(tokens_out),
             asked,
             Counter(task.state for task in tasks),
+            max((task.ended or 0.0 for task in tasks if task.state in (TaskState.DONE, TaskState.FAILED)), default=0.0),
         )
 
 

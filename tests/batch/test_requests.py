@@ -298,7 +298,7 @@ def test_progress_has_what_the_ledger_has(tmp_path: Path) -> None:
         ledger.end("t0", 1, FINISHED, TaskState.DONE)
         progress = reader.read()
         assert (progress.spent, progress.tokens_in, progress.tokens_out) == (0.5, 10, 2)
-        assert progress.left_s(100.0) == 10.0
+        assert [progress.left_s(now) for now in (100.0, 104.0, 110.0, 111.0)] == [10.0, 6.0, 0.0, None]
         assert progress.counts == {"done": 1, "waiting": 1}
     assert not is_alive(folder)
     assert not folder.joinpath(f"{DATABASE}-wal").exists() or not folder.joinpath(f"{DATABASE}-wal").stat().st_size

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 MODE_MESSAGES = {
     "always": _("The agent asks before every action."),
     "risky": _("The agent asks before risky actions."),
-    "auto-edit": _("The agent edits files in the workspace without asking, and asks before everything else."),
+    "auto-edit": _("The agent asks before everything except edits in the workspace."),
     "plan": _("The agent only reads and plans; it changes nothing."),
-    "never": _("The agent does not ask, except for actions that untrusted content may have caused."),
+    "never": _("The agent only asks about actions that untrusted content may have caused."),
 }
 
 
@@ -30,7 +30,7 @@ class ModeScreen(Finder):
     """Choose an approval mode; the result is its name in the settings."""
 
     TITLE_TEXT = _("Approval mode")
-    PLACEHOLDER = _("Type to narrow down, or choose what the agent may do without asking")
+    PLACEHOLDER = _("Type to narrow down, or choose what needs your approval")
 
     def __init__(self, current: str, about: Mapping[str, str]) -> None:
         """`about` has the modes in their order, each with a sentence."""

@@ -88,7 +88,7 @@ class QuestionView(Vertical):
         & > .question--rows { height: auto; max-height: 30vh; scrollbar-size-vertical: 1; }
         & > .question--typed { height: auto; color: $text-muted; }
         & > .-empty { display: none; }
-        & .question--reasons { display: none; color: $text-muted; }
+        & .question--whole, & .question--reasons { display: none; color: $text-muted; }
         &.-reads-on > .question--why { max-height: 4; }
         &.-reads-on .question--reasons { display: block; }
         &.-typing > .question--typed { color: $text-accent; text-style: bold; }
@@ -181,7 +181,8 @@ class QuestionView(Vertical):
         self._fit_why()
         body = self.query_one(".question--body", VerticalScroll)
         if body.children:  # the action is the same, only the rule has changed
-            body.query_one(".question--reasons", Static).update(Content(asked.why))
+            body.query_one(".question--whole", Static).update(Content(asked.why))
+            body.query_one(".question--reasons", Static).update(Content(asked.reasons))
             return
         question = asked.question
         if question is not None and question.diff:
@@ -189,7 +190,8 @@ class QuestionView(Vertical):
             body.mount(DiffBody(head, question.diff, question.path, self._styles))
         else:
             body.mount(Static(Content(asked.body)))
-        body.mount(Static(Content(asked.why), classes="question--reasons"))
+        body.mount(Static(Content(asked.why), classes="question--whole"))
+        body.mount(Static(Content(asked.reasons), classes="question--reasons"))
 
     def _show_rows(self) -> None:
         rows = self.query_one(".question--rows", VerticalScroll)

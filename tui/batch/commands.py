@@ -70,6 +70,8 @@ class Batches:
             self._app.flash(keyed(_("{conv.batch} returns to the batch.")))
         elif self._app.options.batch is not None and not self._app.tabs.all:
             await self._app.do("app.quit")
+        elif self._app.options.batch is not None:
+            self._app.flash(keyed(_("{conv.batch} returns to the batch, {app.quit} quits.")))
 
     async def _read_costs(self, ids: Sequence[str]) -> Mapping[str, float]:
         assert self._app.manager is not None

@@ -33,7 +33,6 @@ from tui.batch.batch_rows import (
     BatchRows,
     arranged,
     bar,
-    command,
     figures,
     heading,
     shown_path,
@@ -41,6 +40,7 @@ from tui.batch.batch_rows import (
     tallies,
 )
 from tui.dialogs.dialog import Field, SureScreen, TextScreen
+from tui.dialogs.search_list import elided
 from tui.file_watcher import RUNG, watch
 from tui.i18n import _
 from tui.sessions.view import RowsView
@@ -57,6 +57,8 @@ LOOK_S = 2.0
 TYPED_S = 0.1
 """The table is filtered so long after the last letter."""
 TICK_S = 1.0
+ANSWER_S = 1.5
+"""The number of workers that was asked for is in the ledger after this time."""
 KEY_CELLS = 12
 LIST_KEYS = (
     _("Enter opens"),
@@ -141,6 +143,10 @@ class BatchScreen(ModalScreen[str | None]):
         self.progress: Progress | None = None
         """None before the ledger was read."""
         self._table = BatchRows(clock)
+        self._workers: int | None = None
+        """How many workers were asked for a moment ago."""
+        self._standing = ("", "")
+        """What is shown of the driver, and its colour."""
         self._changed = asyncio.Event()
         self._tick: Timer | None = None
 
@@ -259,16 +265,17 @@ class BatchScreen(ModalScreen[str | None]):
         if progress is None or not (self.is_mounted and self.display):
             return
         width, now = max(10, self.size.width - 4), self._clock()
-        self.query_one("#batch-bar", Static).update(bar(progress, width))
-        self.query_one("#batch-tallies", Static).update(tallies(progress, width))
-        self.query_one("#batch-figures", Static).update(figures(progress, self._table.costs, width, now))
-        text, colour = standing(progress, self.state.folder)
-        shown = self.query_one("#batch-standing", Static)
-        shown.display = bool(text)
-        shown.update(Content.styled(text, colour))
+        self.query_one("#batch-bar", Static).update(bar(progress, width), layout=False)
+        self.query_one("#batch-tallies", Static).update(tallies(progress, width), layout=False)
+        self.query_one("#batch-figures", Static).update(figures(progress, self._table.costs, width, now), layout=False)
+        if (stands := standing(progress, self.state.folder)) != self._standing:  # a new layout draws the whole screen
+            self._standing = stands
+            shown = self.query_one("#batch-standing", Static)
+            shown.display = bool(stands[0])
+            shown.update(Content.styled(*stands))
         order = ORDERS[self.state.order]
         columns = heading(self.rows.scrollable_content_region.width, order, is_reversed=self.state.is_reversed)
-        self.query_one("#batch-heading", Static).update(columns)
+        self.query_one("#batch-heading", Static).update(columns, layout=False)
         self.rows.refresh()
         if self._tick is not None:
             is_running = progress.is_alive and bool(progress.counts[TaskState.RUNNING])
@@ -283,6 +290,10 @@ class BatchScreen(ModalScreen[str | None]):
         message.display = bool(text)
         message.set_class(wrong, "-wrong")
         message.update(Content(sanitize(text)))
+
+    def _short_id(self, task: TaskLine) -> str:
+        """The id of a task, short enough that a message with it is easy to read."""
+        return elided(task.id, max(12, self.size.width // 2))
 
     def _show_keys(self) -> None:
         keys, room = list(LIST_KEYS), max(10, self.size.width - 6)
@@ -354,9 +365,9 @@ class BatchScreen(ModalScreen[str | None]):
         if task.conversation:
             self.dismiss(task.conversation)
         elif task.state == TaskState.RUNNING:
-            self._show_message(_("The conversation of {task} has not begun yet.").format(task=task.id))
+            self._show_message(_("The conversation of {task} has not begun yet.").format(task=self._short_id(task)))
         else:
-            self._show_message(_("{task} has no conversation yet.").format(task=task.id))
+            self._show_message(_("{task} has no conversation yet.").format(task=self._short_id(task)))
 
     # -- the driver ----------------------------------------------------------------------------------------------------
 
@@ -365,8 +376,7 @@ class BatchScreen(ModalScreen[str | None]):
         if self.progress is None:
             return
         if not self.progress.is_alive:
-            text = _("No process works on this batch. To go on, run: {command}")
-            self._show_message(text.format(command=command(self.state.folder)), wrong=True)
+            self._show_message(_("This batch is not running, so nothing was changed."), wrong=True)
             return
         self.run_worker(self._asked(kind, argument, said), group=f"ask {kind} {argument}", exit_on_error=False)
 
@@ -385,24 +395,32 @@ class BatchScreen(ModalScreen[str | None]):
 
     def action_workers(self, more: int) -> None:
         if self.progress is not None:
-            wanted = max(1, self.progress.driver.workers + more)
-            self._ask(RequestKind.WORKERS, str(wanted))
+            before = self.progress.driver.workers if self._workers is None else self._workers
+            self._workers = max(1, before + more)
+            self.run_worker(self._ask_workers(), group="workers", exclusive=True, exit_on_error=False)
+
+    async def _ask_workers(self) -> None:
+        """Ask once for all presses in quick succession, and count further ones from there until the driver answers."""
+        await asyncio.sleep(TYPED_S)
+        self._ask(RequestKind.WORKERS, str(self._workers))
+        await asyncio.sleep(ANSWER_S)
+        self._workers = None
 
     def action_cancel_task(self) -> None:
         task = self.selected
         if task is None:
             return
         if task.state in (TaskState.RUNNING, TaskState.WAITING):
-            self._ask(RequestKind.CANCEL, task.id, _("Cancelling {task}.").format(task=task.id))
+            self._ask(RequestKind.CANCEL, task.id, _("Cancelling {task}.").format(task=self._short_id(task)))
         else:
-            self._show_message(_("{task} has ended already.").format(task=task.id), wrong=True)
+            self._show_message(_("{task} has ended already.").format(task=self._short_id(task)), wrong=True)
 
     def action_retry_task(self) -> None:
         task = self.selected
         if task is None:
             return
         if task.state == TaskState.FAILED:
-            self._ask(RequestKind.RETRY, task.id, _("{task} is tried again.").format(task=task.id))
+            self._ask(RequestKind.RETRY, task.id, _("{task} is tried again.").format(task=self._short_id(task)))
         else:
             self._show_message(_("Only failed tasks can be tried again."), wrong=True)
 
@@ -414,8 +432,8 @@ class BatchScreen(ModalScreen[str | None]):
 
     async def _interrupt(self) -> None:
         question = _(
-            "Interrupt this batch? Running attempts end and run again when you go on. To leave the screen and let the "
-            "batch run, press Esc."
+            "Interrupt this batch? Running attempts end and run again when you go on. Leaving the screen does not "
+            "interrupt it."
         )
         if await self.app.push_screen_wait(SureScreen(question, _("interrupt"))):
             self._ask(RequestKind.INTERRUPT)

@@ -95,7 +95,8 @@ Workspace {
     &.-small QuestionView > .question--why { display: none; }
     &.-small QuestionView > .question--note { max-height: 1; }
     &.-small QuestionView > .question--typed { max-height: 1; }
-    &.-small QuestionView .question--reasons { display: block; }
+    &.-small QuestionView .question--whole { display: block; }
+    &.-small QuestionView .question--reasons { display: none; }
     &.-small QuestionView > .question--message { max-height: 2; }
     &.-small QuestionView.-message {
         & > .question--why, & > .question--typed { display: none; }
@@ -103,7 +104,7 @@ Workspace {
     &.-tiny QuestionView > .question--body { max-height: 1; }
     &.-tiny QuestionView > .question--rows { max-height: 2; }
     &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
-    &.-tiny QuestionView .question--reasons { display: none; }
+    &.-tiny QuestionView .question--whole { display: none; }
     &.-tiny QuestionView > .question--typed { display: none; }
     &.-tiny QuestionView > .question--message { max-height: 20vh; }
     &.-tiny QuestionView.-message > .question--title { display: none; }

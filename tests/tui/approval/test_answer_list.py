@@ -392,6 +392,17 @@ async def test_small_screen_shows_risk_and_reasons() -> None:
         assert "Zebra." in it.screen_text()
 
 
+async def test_long_reasons_scroll_below_the_command_and_the_rule_is_shown_once() -> None:
+    async with running((80, 24)) as it:
+        reasons = [f"Reason number {n} that is long enough for most of a row of this screen." for n in range(4)]
+        await held(it, "git push origin", reasons=[*reasons, "Zebra."])
+        assert it.screen_text().count("Reason: ") == 1
+        for _page in range(4):
+            await it.press("pagedown")
+        assert "Zebra." in it.screen_text()
+        assert it.screen_text().count("Reason: ") == 1
+
+
 async def test_look_alike_letters_are_reported() -> None:
     async with running() as it:
         await held(it, "curl https://p\u0430ypal.example")

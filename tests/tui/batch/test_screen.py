@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ async def test_progress_and_tasks_are_shown(tmp_path: Path) -> None:
         text = await shown.until("tests")
         assert "50% 3 of 6" in text
         assert "✓ 1 done · ✕ 2 failed · ▶ 2 running · ○ 1 waiting" in text
-        assert "$1.75 of $5.00 · about 10m left · 2 workers · 1.4M tokens" in text
+        assert "$1.75 of $5.00 · about 8m left · 2 workers · 1.4M tokens" in text
         row = next(line for line in text.splitlines() if " cli " in line)
         assert " ".join(row.split()) == "│ ✕ failed cli The check failed: make test 1 $1.50 1.3M 1m30s local │"
         row = next(line for line in text.splitlines() if " web " in line)
@@ -106,9 +107,9 @@ async def test_table_is_sorted_by_keys(tmp_path: Path, presses: int, ids: list[s
 
 async def test_keys_ask_the_driver(tmp_path: Path) -> None:
     async with showing(tmp_path / "out") as shown:
-        await shown.press("p", "plus", "minus")
-        asked = [(request.kind, request.argument) for request in await shown.requests(3)]
-        assert sorted(asked) == [("pause", ""), ("workers", "1"), ("workers", "3")]
+        await shown.press("p", "plus")
+        asked = [(request.kind, request.argument) for request in await shown.requests(2)]
+        assert sorted(asked) == [("pause", ""), ("workers", "3")]
         await shown.press("x")
         await shown.until("api has ended already.")
         await shown.press("r")
@@ -117,11 +118,17 @@ async def test_keys_ask_the_driver(tmp_path: Path) -> None:
         await shown.until("… cancelling")
         asked = [(request.kind, request.argument) for request in await shown.requests(2)]
         assert sorted(asked) == [("cancel", "docs"), ("retry", "cli")]
-        await asyncio.to_thread(shown.ledger.note_driver, DriverState(7, 1, is_paused=True))
+        await asyncio.to_thread(shown.ledger.note_driver, DriverState(7, 3, is_paused=True))
         await shown.until("Paused")
         await shown.press("minus", "space")
         asked = [(request.kind, request.argument) for request in await shown.requests(2)]
-        assert sorted(asked) == [("resume", ""), ("workers", "1")]
+        assert sorted(asked) == [("resume", ""), ("workers", "2")]
+
+
+async def test_quick_presses_for_workers_add_up(tmp_path: Path) -> None:
+    async with showing(tmp_path / "out") as shown:
+        await shown.press("plus", "plus", "plus", "minus", "plus")
+        assert [(request.kind, request.argument) for request in await shown.requests(1)] == [("workers", "5")]
 
 
 async def test_interrupting_asks_first(tmp_path: Path) -> None:
@@ -153,7 +160,7 @@ async def test_killed_driver_is_reported_with_how_to_go_on(tmp_path: Path) -> No
         shown.ledger._lock = -1
         await shown.until("ended unexpectedly. To go on, run: handloom batch TASKS --out")
         await shown.press("p")
-        await shown.until("No process works on this batch.")
+        await shown.until("This batch is not running, so nothing was changed.")
 
 
 @pytest.mark.parametrize(
@@ -200,6 +207,9 @@ async def test_command_opens_a_batch_and_returns_to_it(tmp_path: Path) -> None:
         assert isinstance(screen, BatchScreen)
         await until(it.pilot, lambda: screen.progress is not None)
         assert (screen.state.order, screen.state.task) == (1, "api")
+        it.app.options = replace(it.app.options, batch=out)  # as if the program was started for it
+        await it.pilot.press("q")
+        await until(it.pilot, lambda: "ctrl+x B returns to the batch, ctrl+q quits." in it.screen_text())
 
 
 async def test_ten_thousand_tasks_are_drawn_by_the_screenful(tmp_path: Path) -> None:
