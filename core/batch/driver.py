@@ -40,10 +40,14 @@ class Driver:
         budget: Budget,
         workers: int,
         attempts: int = 2,
+        said: DriverState | None = None,
         on_change: Callable[[str, int, Ended | None], None] = lambda id, attempt, ended: None,
         on_workers: Callable[[int], None] = lambda workers: None,
     ) -> None:
-        """`on_change` is told when an attempt begins (None) and ends, `on_workers` when their number changes."""
+        """`said` has what the ledger is to say of the command that runs this.
+
+        `on_change` is told when an attempt begins (None) and ends, `on_workers` when their number changes.
+        """
         self._ledger, self._engine, self._folder = ledger, engine, folder
         self._budget, self._attempts, self._on_change, self._on_workers = budget, attempts, on_change, on_workers
         self.workers = workers
@@ -56,7 +60,7 @@ class Driver:
         """Whether no task waits, so that there is no reason to ask the ledger for one."""
         self._woken = asyncio.Event()
         self._event: asyncio.Task[EngineEvent] | None = None
-        self._state = DriverState()
+        self._state = said or DriverState()
 
     def wake(self) -> None:
         """Look for requests soon. Never blocks."""
@@ -67,7 +71,8 @@ class Driver:
         watch = asyncio.create_task(self._watch(interrupted))
         counts = await asyncio.to_thread(self._ledger.counts)
         before = counts[TaskState.DONE] + counts[TaskState.FAILED]
-        self._state = DriverState(os.getpid(), budget=self._budget.total, began=time.time(), before=before)
+        began = time.time()
+        self._state = replace(self._state, pid=os.getpid(), budget=self._budget.total, began=began, before=before)
         try:
             await self._note()
             self.wake()

@@ -58,6 +58,10 @@ class DriverState:
     """How many tasks were done or failed when it began."""
     status: int | None = None
     """Its exit status; None while it runs, and if it was killed."""
+    tasks: str = ""
+    """The list of tasks: an absolute path, or the pattern of environments."""
+    options: str = ""
+    """The options of its command, except --out and --budget, as a shell reads them."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -78,6 +82,6 @@ class DriverState:
 def _fits(value: object, default: object) -> bool:
     if default is None:
         return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
-    if isinstance(default, bool):
-        return isinstance(value, bool)
+    if isinstance(default, bool | str):
+        return isinstance(value, type(default))
     return isinstance(value, int | float) and not isinstance(value, bool)

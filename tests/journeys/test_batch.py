@@ -90,6 +90,6 @@ def test_killed_driver_is_noticed(handloom: Handloom, terminal: Terminal) -> Non
     terminal.wait_for("▶ running")
     with ProgressReader(handloom.workspace / "out") as reader:
         os.kill(reader.read().driver.pid, signal.SIGKILL)
-    terminal.wait_for("ended unexpectedly", "run: handloom batch TASKS --out out")
+    terminal.wait_for("ended unexpectedly", "run: handloom batch tasks.jsonl --out out")
     terminal.press("Escape")
     terminal.wait_for("1 task, 1 lost")

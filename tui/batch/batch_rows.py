@@ -17,7 +17,7 @@ from textual.content import Content
 
 from core.batch.ledger import CANCELLED, TaskState
 from core.batch.progress import Progress, TaskLine
-from core.batch.requests import RequestKind
+from core.batch.requests import DriverState, RequestKind
 from core.errors import ExitStatus
 from tui.dialogs.search_list import elided
 from tui.i18n import _, counted
@@ -305,7 +305,7 @@ def standing(progress: Progress, folder: Path) -> tuple[str, str]:
         if driver.is_paused:
             return _("Paused: what runs goes on, and nothing else begins. p continues."), "$text-warning"
         return "", ""
-    again = command(folder)
+    again = command(folder, driver)
     if not (counts[TaskState.WAITING] or counts[TaskState.RUNNING]):
         if not counts[TaskState.FAILED]:
             return _("Finished: all tasks are done."), "$text-success"
@@ -328,9 +328,11 @@ def summary(progress: Progress) -> str:
     return _(", ").join([counted(len(progress.tasks), "{n} task", "{n} tasks"), *states, dollars(progress.spent)])
 
 
-def command(folder: Path) -> str:
-    """The command that goes on with a batch; the list of its tasks is not known."""
-    return f"handloom batch TASKS --out {shown_path(folder)}"
+def command(folder: Path, driver: DriverState) -> str:
+    """The command that goes on with a batch; one that an older driver ran has not said its list of tasks."""
+    tasks = shown_path(Path(driver.tasks)) if driver.tasks else "TASKS"
+    options = f" {sanitize_line(driver.options, 300)}" if driver.options else ""
+    return f"handloom batch {tasks} --out {shown_path(folder)}{options}"
 
 
 def shown_path(folder: Path) -> str:

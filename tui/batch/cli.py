@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +25,7 @@ from core.batch.engine import Engine
 from core.batch.ledger import LOCK, AttemptState, Ended, Ledger, TaskState
 from core.batch.local_engine import LocalEngine
 from core.batch.progress import left_s
+from core.batch.requests import DriverState
 from core.batch.results import RESULTS, write_results
 from core.batch.tasks import BatchTask, read_tasks
 from core.conversations.conversation_manager import ConversationManager
@@ -102,6 +104,7 @@ async def batch(options: argparse.Namespace) -> int:
                 budget=budget,
                 workers=options.workers,
                 attempts=options.attempts,
+                said=_said(options),
                 on_change=progress.note,
                 on_workers=on_workers,
             )
@@ -167,6 +170,19 @@ async def _cluster_engine(
     return await RayEngine.connect(
         options.engine, batch=batch, entry=ENTRY, manager=manager, budget=budget, workers=options.workers
     )
+
+
+def _said(options: argparse.Namespace) -> DriverState:
+    """What the screen of the batch needs to name the command that goes on with it."""
+    name = str(options.tasks)
+    words = []
+    for option, default in (("engine", LOCAL), ("workers", 4), ("attempts", 2), ("model", None), ("agent", None),
+                            ("runtime", None), ("confirm", None)):  # fmt: skip
+        if (value := getattr(options, option)) != default:
+            words += [f"--{option}", str(value)]
+    words += [f"--{option}" for option in ("yes", "trust") if getattr(options, option)]
+    tasks = name if environments.is_pattern(name) else str(options.tasks.absolute())
+    return DriverState(tasks=tasks, options=shlex.join(words))
 
 
 def _tasks(path: Path) -> list[BatchTask]:

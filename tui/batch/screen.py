@@ -143,6 +143,8 @@ class BatchScreen(ModalScreen[str | None]):
         self.progress: Progress | None = None
         """None before the ledger was read."""
         self._table = BatchRows(clock)
+        self._wants_pause: bool | None = None
+        """What the last press of p asked for; None when the driver has answered."""
         self._workers: int | None = None
         """How many workers were asked for a moment ago."""
         self._standing = ("", "")
@@ -391,7 +393,16 @@ class BatchScreen(ModalScreen[str | None]):
 
     def action_pause(self) -> None:
         if self.progress is not None:
-            self._ask(RequestKind.RESUME if self.progress.driver.is_paused else RequestKind.PAUSE)
+            is_paused = self.progress.driver.is_paused if self._wants_pause is None else self._wants_pause
+            self._wants_pause = not is_paused
+            self.run_worker(self._ask_pause(), group="pause", exclusive=True, exit_on_error=False)
+
+    async def _ask_pause(self) -> None:
+        """Ask once for all presses in quick succession: requests that follow each other closely may change places."""
+        await asyncio.sleep(TYPED_S)
+        self._ask(RequestKind.PAUSE if self._wants_pause else RequestKind.RESUME)
+        await asyncio.sleep(ANSWER_S)
+        self._wants_pause = None
 
     def action_workers(self, more: int) -> None:
         if self.progress is not None:

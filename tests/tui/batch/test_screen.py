@@ -147,6 +147,13 @@ def all_waiting(ledger: Ledger, now: Callable[[float], None]) -> None:
     ledger.begin(TASKS)
 
 
+@pytest.mark.parametrize(("presses", "kind"), [(2, "resume"), (3, "pause")])
+async def test_quick_presses_of_pause_take_turns(tmp_path: Path, presses: int, kind: str) -> None:
+    async with showing(tmp_path / "out") as shown:
+        await shown.press(*["p"] * presses)
+        assert [request.kind for request in await shown.requests(1)] == [kind]
+
+
 async def test_task_without_a_conversation_is_not_opened(tmp_path: Path) -> None:
     async with showing(tmp_path / "out", fill=all_waiting) as shown:
         await shown.press("enter")
@@ -180,9 +187,12 @@ def all_failed(ledger: Ledger, now: Callable[[float], None]) -> None:
 
 
 async def test_finished_batch_says_how_to_try_again(tmp_path: Path) -> None:
-    async with showing(tmp_path / "out", fill=all_failed) as shown:
+    async with showing(tmp_path / "out", (160, 30), fill=all_failed) as shown:
+        driver = DriverState(7, 2, tasks="/t/my list.jsonl", options="--workers 3")
+        await asyncio.to_thread(shown.ledger.note_driver, driver)
         await asyncio.to_thread(shown.ledger.close)
-        await shown.until("Finished. To try the failed tasks again, run: handloom batch TASKS")
+        await shown.until("again, run: handloom batch '/t/my list.jsonl' --out")
+        await shown.until("--workers 3")
 
 
 def made(folder: Path) -> None:
