@@ -125,6 +125,7 @@ async def test_one_attempt_is_cancelled_then_all(tmp_path: Path, kind: str, of_n
     assert {one.ended.state for one in (first, *rest) if isinstance(one, AttemptEnded)} == {AttemptState.INTERRUPTED}
 
 
+@pytest.mark.alone
 @pytest.mark.ray
 async def test_late_result_of_a_worker_that_was_cut_off_is_refused(
     tmp_path: Path, of_nodes: Callable[[], Cluster]
@@ -154,7 +155,7 @@ async def test_late_result_of_a_worker_that_was_cut_off_is_refused(
             return event
 
     async with engine_of("ray", tmp_path, model, of_nodes) as engine:
-        engine.silent_s = 12.0  # type: ignore[attr-defined]
+        engine.silent_s = 14.0  # type: ignore[attr-defined]
         ledger = await asyncio.to_thread(begin)
         driver = Driver(
             ledger, cast(Engine, Watched()), tmp_path / "out", budget=Budget(None), workers=4, on_change=changed
