@@ -50,20 +50,18 @@ class AttemptRunner:
         batch: Path,
         *,
         approve: bool = False,
-        on_session: Callable[[AgentSession], None] = lambda session: None,
         stall_s: float = STALL_S,
     ) -> None:
-        """`batch` is the folder for what its attempts share. `on_session` is told of each conversation as it begins."""
-        self._manager, self._batch = manager, batch
-        self._approve, self._on_session, self._stall_s = approve, on_session, stall_s
+        """`batch` is the folder for what its attempts share."""
+        self._manager, self._batch, self._approve, self._stall_s = manager, batch, approve, stall_s
 
     async def run(
         self,
         attempt: Attempt,
         interrupted: asyncio.Event,
-        on_conversation: Callable[[AgentSession], None] = lambda session: None,
+        on_session: Callable[[AgentSession], None] = lambda session: None,
     ) -> Ended:
-        """Carry out one attempt. `on_conversation` is told of its conversation before anything happens in it.
+        """Carry out one attempt. `on_session` is told of its conversation before anything happens in it.
 
         Raises HandloomError if the machine fails, and not the task.
         """
@@ -74,14 +72,14 @@ class AttemptRunner:
         session = await self._manager.create(
             workspace=str(work), model=task.model, agent=task.agent, title=task.id, limits=self._limits(attempt)
         )
-        self._on_session(session)
-        on_conversation(session)
+        on_session(session)
         try:
             session.approval.set_mode(self._manager.settings.agent.confirm)
             goal = await environments.begin(session, task) if task.environment else ""
             text = "\n\n".join(filter(None, (task.task, goal)))
             state, reason = await self._run(session, text, interrupted)
-            rewards = await environments.rewards(session) if task.environment else ()
+            can_answer = task.environment and state not in (AttemptState.INTERRUPTED, AttemptState.ERROR)
+            rewards = await environments.rewards(session) if can_answer else ()
             if state is AttemptState.FINISHED and task.environment and max(rewards, default=0.0) <= 0.0:
                 state, reason = AttemptState.FAILED, "The environment gave no reward."
             if state is AttemptState.FINISHED and task.check:
@@ -189,7 +187,8 @@ async def _ignore(envelope: Envelope) -> None:
     return None
 
 
-_ignore_text: Callable[[str], None] = lambda text: None  # noqa: E731
+def _ignore_text(text: str) -> None:
+    return None
 
 
 async def _then(wait: Coroutine[Any, Any, object], event: asyncio.Event) -> None:

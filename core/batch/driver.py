@@ -40,11 +40,11 @@ class Driver:
         budget: Budget,
         workers: int,
         attempts: int = 2,
-        said: DriverState | None = None,
+        state: DriverState | None = None,
         on_change: Callable[[str, int, Ended | None], None] = lambda id, attempt, ended: None,
         on_workers: Callable[[int], None] = lambda workers: None,
     ) -> None:
-        """`said` has what the ledger is to say of the command that runs this.
+        """`state` has what the ledger is to have about the command that runs this.
 
         `on_change` is told when an attempt begins (None) and ends, `on_workers` when their number changes.
         """
@@ -60,7 +60,7 @@ class Driver:
         """Whether no task waits, so that there is no reason to ask the ledger for one."""
         self._woken = asyncio.Event()
         self._event: asyncio.Task[EngineEvent] | None = None
-        self._state = said or DriverState()
+        self._state = state or DriverState()
 
     def wake(self) -> None:
         """Look for requests soon. Never blocks."""
@@ -206,10 +206,7 @@ class Driver:
         if cancelled is not None and ended.state is not AttemptState.FINISHED:
             ended = replace(ended, state=AttemptState.INTERRUPTED, reason=CANCELLED)
         elif self._budget.is_spent and ended.state in (AttemptState.ERROR, AttemptState.LIMIT):
-            ended = Ended(
-                *(AttemptState.INTERRUPTED, ended.conversation, ended.cost, ended.tokens_in, ended.tokens_out),
-                reason="The budget of the batch was spent.",
-            )
+            ended = replace(ended, state=AttemptState.INTERRUPTED, reason="The budget of the batch was spent.")
         then = await self._then(task.id, ended)
         is_newest = await asyncio.to_thread(self._ledger.end, task.id, number, ended, then)
         if cancelled is not None:

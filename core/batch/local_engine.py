@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from functools import partial
 
 from core.batch.attempt_runner import AttemptRunner, keep_exports
 from core.batch.engine import Attempt, AttemptEnded, ConversationBegan, EngineEvent
 from core.batch.ledger import AttemptState, Ended
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import HandloomError
+from core.session.agent_session import AgentSession
 
 
 class LocalEngine:
     """Carries out attempts on this machine. `slots` is how many run at once."""
 
-    def __init__(self, manager: ConversationManager, runner: AttemptRunner, slots: int) -> None:
-        self._manager, self._runner, self._slots = manager, runner, slots
+    def __init__(
+        self,
+        manager: ConversationManager,
+        runner: AttemptRunner,
+        slots: int,
+        on_session: Callable[[AgentSession], None] = lambda session: None,
+    ) -> None:
+        """`on_session` is told of each conversation as it begins."""
+        self._manager, self._runner, self._slots, self._on_session = manager, runner, slots, on_session
         self._events: asyncio.Queue[EngineEvent] = asyncio.Queue()
         self._running: dict[tuple[str, int], tuple[asyncio.Event, asyncio.Task[None]]] = {}
 
@@ -46,15 +56,15 @@ class LocalEngine:
         self.cancel()
         await asyncio.gather(*(task for _, task in self._running.values()), return_exceptions=True)
 
+    def _began(self, attempt: Attempt, session: AgentSession) -> None:
+        self._on_session(session)
+        self._events.put_nowait(ConversationBegan(attempt, session.id, self.where))
+
     async def _carry_out(self, attempt: Attempt, interrupted: asyncio.Event) -> None:
         """Carry out one attempt; whatever happens, it ends with one event."""
         ended = Ended(AttemptState.ERROR, reason="The attempt ended unexpectedly. See the log.")
         try:
-            ended = await self._runner.run(
-                attempt,
-                interrupted,
-                lambda session: self._events.put_nowait(ConversationBegan(attempt, session.id, self.where)),
-            )
+            ended = await self._runner.run(attempt, interrupted, partial(self._began, attempt))
             if ended.conversation:
                 await keep_exports(self._manager, attempt, ended.conversation)
         except HandloomError as error:

@@ -6,7 +6,6 @@ whatever ended it: whoever watches that file misses nothing. All functions block
 
 from __future__ import annotations
 
-import fcntl
 import os
 import time
 from collections import Counter
@@ -21,6 +20,7 @@ from core.batch.ledger import DATABASE, LOCK, VERSION, TaskState
 from core.batch.requests import DRIVER, DriverState, RequestKind
 from core.errors import ExitStatus, StoreError
 from core.store.database import sqlite3
+from core.store.locks import is_running
 
 _LINES = """
 SELECT tasks.id, tasks.state, tasks.attempt, coalesce(attempts.state, ''), coalesce(conversation, ''), cost,
@@ -175,17 +175,7 @@ def connect(folder: Path, *, writes: bool = False) -> Any:
 
 def is_alive(folder: Path) -> bool:
     """Whether a process works on the batch."""
-    try:
-        lock = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
+    return is_running(folder, Path(LOCK).stem)
 
 
 def ask(folder: Path, kind: RequestKind, argument: str = "") -> None:

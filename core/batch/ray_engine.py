@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import uuid
 from collections import defaultdict
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from core.batch.attempt_runner import PATCH, keep_exports
+from core.batch.batch_options import BatchOptions
 from core.batch.engine import Attempt, AttemptEnded, ConversationBegan, EngineEvent
 from core.batch.ledger import AttemptState, Ended
 from core.batch.ray_hub import AttemptKey, Hub, Taken
-from core.batch.ray_node import DRIVER, FOLDER, HEARD_S, Began, Last, NodeBatch, NodeResult
+from core.batch.ray_node import DRIVER, FOLDER, HEARTBEAT_S, Began, Last, NodeResult
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, HandloomError, StoreError
 from core.llm.budget import Budget
-from core.store.pieces import Piece
+from core.store.replication import ChangeSet
 
-SILENT_S = 60.0
+HEARTBEAT_TIMEOUT_S = 60.0
 """An attempt that has not been heard for this long is lost."""
 CONNECT_S = 60.0
 MEMORY_GB = 1.0
@@ -63,8 +63,8 @@ class Entry:
     set_path: str
     """The name of a function that makes Handloom's own modules importable."""
     carry_out: Callable[..., NodeResult]
-    """Takes a NodeBatch, a BatchTask, the attempt's number and the hub."""
-    describe: Callable[[NodeBatch], NodeFacts]
+    """Takes a BatchOptions, a BatchTask, the attempt's number and the hub."""
+    describe: Callable[[BatchOptions], NodeFacts]
 
 
 @dataclass(slots=True)
@@ -86,7 +86,7 @@ class RayEngine:
     """Carries out attempts on a cluster. Make it with `connect`."""
 
     def __init__(
-        self, ray: Any, *, batch: NodeBatch, entry: Entry, manager: ConversationManager, budget: Budget, workers: int
+        self, ray: Any, *, batch: BatchOptions, entry: Entry, manager: ConversationManager, budget: Budget, workers: int
     ) -> None:
         """`ray` is the module, connected to a cluster."""
         self._ray, self._batch, self._entry, self._manager = ray, batch, entry, manager
@@ -94,10 +94,12 @@ class RayEngine:
         on_head = {"num_cpus": 0, "max_concurrency": HUB_CALLS, "resources": {HEAD: 0.001}}
         self._hub = ray.remote(Hub).options(**on_head).remote(budget.total, budget.spent, workers)
         self._run = ray.remote(entry.carry_out)
-        self.silent_s = SILENT_S
+        self.heartbeat_timeout_s = HEARTBEAT_TIMEOUT_S
         self._events: asyncio.Queue[EngineEvent | HandloomError] = asyncio.Queue()
         self._running: dict[AttemptKey, _Running] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._given_up: set[asyncio.Task[None]] = set()
+        """Wait for workers that were given up. Nobody waits for these."""
         self._pump: asyncio.Task[None] | None = None
         self._avoid: dict[str, set[str]] = defaultdict(set)
         """The nodes on which attempts of a task were lost."""
@@ -110,7 +112,7 @@ class RayEngine:
         cls,
         address: str,
         *,
-        batch: NodeBatch,
+        batch: BatchOptions,
         entry: Entry,
         manager: ConversationManager,
         budget: Budget,
@@ -136,9 +138,11 @@ class RayEngine:
         return "cluster"
 
     def submit(self, attempt: Attempt) -> None:
-        self._running[attempt.key] = _Running(attempt)
+        running = self._running[attempt.key] = _Running(attempt)
         name = f"{attempt.task.id}, attempt {attempt.number}"
-        self._begin(self._carry_out(self._running[attempt.key]), name)
+        task = asyncio.create_task(self._carry_out(running), name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def next_event(self) -> EngineEvent:
         """The next event. Raises ClusterError when the cluster is gone, StoreError if its events cannot be stored."""
@@ -158,18 +162,13 @@ class RayEngine:
         self.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=CONNECT_S)
-        for task in self._tasks:
+        for task in (*self._tasks, *self._given_up):
             task.cancel()
         if self._pump is not None:
             self._pump.cancel()
             with suppress(asyncio.CancelledError):
                 await self._pump
         await asyncio.to_thread(self._ray.shutdown)
-
-    def _begin(self, work: Any, name: str) -> None:
-        task = asyncio.create_task(work, name=name)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -217,24 +216,31 @@ class RayEngine:
     # -- attempts ------------------------------------------------------------------------------------------------------
 
     async def _carry_out(self, running: _Running) -> None:
+        """Carry out one attempt; whatever happens, it ends with one event."""
+        ended = Ended(AttemptState.ERROR, reason="The attempt ended unexpectedly. See the log.")
+        try:
+            ended = await self._result(running)
+        finally:
+            await self._leave(running, ended)
+
+    async def _result(self, running: _Running) -> Ended:
         attempt = running.attempt
         await self._hub.begin.remote(attempt.key)
         options = await asyncio.to_thread(self._options, attempt)
         running.call = self._run.options(**options).remote(self._batch, attempt.task, attempt.number, self._hub)
-        result = asyncio.ensure_future(_result(running.call))
+        result = asyncio.ensure_future(_awaited(running.call))
         silent = asyncio.ensure_future(running.silent.wait())
         try:
             await asyncio.wait((result, silent), return_when=asyncio.FIRST_COMPLETED)
-            if result.done():
-                ended = await self._ended(running, result)
-            else:
-                self._begin(self._late(running, result), "a worker that was given up")
-                ended = Ended(
-                    AttemptState.LOST, reason=f"Nothing was heard of {running.worker} for {self.silent_s:.0f} s."
-                )
         finally:
             silent.cancel()
-        await self._leave(running, ended)
+        if result.done():
+            return await self._ended(running, result)
+        late = asyncio.create_task(self._late(running, result), name="a worker that was given up")
+        self._given_up.add(late)
+        late.add_done_callback(self._given_up.discard)
+        why = f"Nothing was heard of {running.worker} for {self.heartbeat_timeout_s:.0f} s."
+        return Ended(AttemptState.LOST, reason=why)
 
     async def _late(self, running: _Running, result: asyncio.Future[NodeResult]) -> None:
         """Wait for a worker that was given up: its result is refused, and noted."""
@@ -277,8 +283,14 @@ class RayEngine:
             return Ended(AttemptState.LOST, reason=f"The worker {running.worker} was lost: {_line(error)}")
         if found.ended.conversation:
             await running.last.wait()
-        if found.patch is not None:
+        if found.patch is None:
+            return found.ended
+        try:
             await asyncio.to_thread(_write, attempt.folder / PATCH, found.patch)
+        except OSError as error:
+            return replace(
+                found.ended, state=AttemptState.ERROR, reason=f"The patch cannot be stored: {error.strerror}."
+            )
         return found.ended
 
     # -- events --------------------------------------------------------------------------------------------------------
@@ -287,12 +299,12 @@ class RayEngine:
         """Store what the nodes send, as long as there is a hub."""
         try:
             while True:
-                taken: Taken = await self._hub.take.remote(HEARD_S)
+                taken: Taken = await self._hub.take.remote(HEARTBEAT_S)
                 self._budget.spent, self._budget.is_spent = taken.spent, taken.is_spent
                 for key, message in taken.messages:
                     await self._handle(key, message)
                 for key, seconds in taken.silent_s.items():
-                    if seconds > self.silent_s and (running := self._running.get(key)) is not None:
+                    if seconds > self.heartbeat_timeout_s and (running := self._running.get(key)) is not None:
                         self._avoid[key[0]].add(running.node)
                         running.silent.set()
         except StoreError as error:
@@ -308,8 +320,8 @@ class RayEngine:
             case Began(conversation, worker, node):
                 running.worker, running.node = worker, node
                 self._events.put_nowait(ConversationBegan(running.attempt, conversation, worker))
-            case Piece():
-                if await self._manager.store.add_piece(message):
+            case ChangeSet():
+                if await self._manager.store.apply_changes(message):
                     running.copies.add(message.conversation)
             case Last():
                 await self._hub.stored.remote(key)
@@ -331,7 +343,7 @@ async def open_cluster(address: str, entry: Entry) -> Any:
     return ray
 
 
-async def survey(ray: Any, entry: Entry, batch: NodeBatch) -> dict[str, NodeFacts]:
+async def survey(ray: Any, entry: Entry, batch: BatchOptions) -> dict[str, NodeFacts]:
     """What each living node says about itself, by Ray's id of it."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -354,11 +366,6 @@ def _mark(folder: Path) -> None:
     (folder / DRIVER).touch()
 
 
-def new_batch_id() -> str:
-    """A name for a run of a batch, for the folders on its nodes."""
-    return uuid.uuid4().hex[:16]
-
-
 def _init(ray: Any, address: str, set_path: str) -> None:
     logging.getLogger("ray").setLevel(logging.ERROR)
     ray.init(
@@ -369,7 +376,7 @@ def _init(ray: Any, address: str, set_path: str) -> None:
     )
 
 
-async def _result(call: Any) -> Any:
+async def _awaited(call: Any) -> Any:
     return await call
 
 

@@ -41,12 +41,12 @@ class Taken:
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _Expected:
     """An attempt that the driver waits for, and what it holds."""
 
-    unwanted: asyncio.Event = field(default_factory=asyncio.Event)
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     stored: asyncio.Event = field(default_factory=asyncio.Event)
-    heard: float | None = None
+    heard_at: float | None = None
     reserved: list[float] = field(default_factory=list)
     permits: list[str] = field(default_factory=list)
     """The models whose permits it holds."""
@@ -58,34 +58,34 @@ class Hub:
     def __init__(self, total: float | None, spent: float, workers: int) -> None:
         self._budget = Budget(total, spent)
         self._permits = defaultdict[str, Permits](lambda: Permits(workers))
-        self._wanted: dict[AttemptKey, _Wanted] = {}
+        self._expected: dict[AttemptKey, _Expected] = {}
         self._inbox: asyncio.Queue[tuple[AttemptKey, Any]] = asyncio.Queue(INBOX_MESSAGES)
 
     # -- for the driver ------------------------------------------------------------------------------------------------
 
     async def begin(self, key: AttemptKey) -> None:
         """Expect an attempt."""
-        self._wanted[key] = _Wanted()
+        self._expected[key] = _Expected()
 
     async def interrupt(self, key: AttemptKey) -> None:
         """Tell the node to stop the attempt. It is still waited for."""
-        if (wanted := self._wanted.get(key)) is not None:
-            wanted.unwanted.set()
+        if (expected := self._expected.get(key)) is not None:
+            expected.cancelled.set()
 
     async def stored(self, key: AttemptKey) -> None:
         """Everything that the attempt has sent is durable."""
-        if (wanted := self._wanted.get(key)) is not None:
-            wanted.stored.set()
+        if (expected := self._expected.get(key)) is not None:
+            expected.stored.set()
 
     async def forget(self, key: AttemptKey) -> None:
         """Give an attempt up, or take leave of one that has ended."""
-        if (wanted := self._wanted.pop(key, None)) is None:
+        if (expected := self._expected.pop(key, None)) is None:
             return
-        wanted.unwanted.set()
-        wanted.stored.set()
-        for most in wanted.reserved:
+        expected.cancelled.set()
+        expected.stored.set()
+        for most in expected.reserved:
             await self._budget.settle(most, None)
-        for model in wanted.permits:
+        for model in expected.permits:
             await self._permits[model].__aexit__(None, None, None)
 
     async def take(self, wait_s: float) -> Taken:
@@ -97,7 +97,7 @@ class Hub:
         while not self._inbox.empty():
             messages.append(self._inbox.get_nowait())
         now = time.monotonic()
-        silent = {key: now - one.heard for key, one in self._wanted.items() if one.heard is not None}
+        silent = {key: now - one.heard_at for key, one in self._expected.items() if one.heard_at is not None}
         return Taken(messages, self._budget.spent, self._budget.is_spent, silent)
 
     # -- for the nodes -------------------------------------------------------------------------------------------------
@@ -108,50 +108,53 @@ class Hub:
 
     async def until_stored(self, key: AttemptKey) -> None:
         """Wait until the driver has stored everything, or has given the attempt up."""
-        if (wanted := self._wanted.get(key)) is not None:
-            await wanted.stored.wait()
+        if (expected := self._expected.get(key)) is not None:
+            await expected.stored.wait()
 
-    async def heard(self, key: AttemptKey) -> None:
+    async def heartbeat(self, key: AttemptKey) -> None:
         """Take note that an attempt lives."""
-        if (wanted := self._wanted.get(key)) is not None:
-            wanted.heard = time.monotonic()
+        if (expected := self._expected.get(key)) is not None:
+            expected.heard_at = time.monotonic()
 
-    async def unwanted(self, key: AttemptKey) -> None:
+    async def until_cancelled(self, key: AttemptKey) -> None:
         """Wait until the attempt is to stop."""
-        if (wanted := self._wanted.get(key)) is not None:
-            await wanted.unwanted.wait()
+        if (expected := self._expected.get(key)) is not None:
+            await expected.cancelled.wait()
 
     async def reserve(self, key: AttemptKey, most: float) -> tuple[float, float] | None:
         """As `Budget.reserve`; returns the budget and what is spent if the call is refused."""
-        if (wanted := self._wanted.get(key)) is None:
-            return self._budget.total or 0.0, self._budget.spent
+        if (expected := self._expected.get(key)) is None:
+            return self._refusal()
         try:
             await self._budget.reserve(most)
         except BudgetSpentError:
-            return self._budget.total or 0.0, self._budget.spent
-        if self._wanted.get(key) is not wanted:  # it was given up while it waited
+            return self._refusal()
+        if self._expected.get(key) is not expected:  # it was given up while it waited
             await self._budget.settle(most, 0.0)
-            return self._budget.total or 0.0, self._budget.spent
-        wanted.reserved.append(most)
+            return self._refusal()
+        expected.reserved.append(most)
         return None
+
+    def _refusal(self) -> tuple[float, float]:
+        return self._budget.total or 0.0, self._budget.spent
 
     async def settle(self, key: AttemptKey, most: float, cost: float | None) -> None:
         """As `Budget.settle`. What a forgotten attempt reserved was settled already."""
-        wanted = self._wanted.get(key)
+        expected = self._expected.get(key)
         if self._budget.total is None:
             await self._budget.settle(most, cost)
-        elif wanted is not None and most in wanted.reserved:
-            wanted.reserved.remove(most)
+        elif expected is not None and most in expected.reserved:
+            expected.reserved.remove(most)
             await self._budget.settle(most, cost)
 
     async def enter(self, key: AttemptKey, model: str) -> Permit | None:
         """Wait for a permit; None if the attempt was given up."""
         permits = self._permits[model]
         await permits.__aenter__()
-        if (wanted := self._wanted.get(key)) is None:
+        if (expected := self._expected.get(key)) is None:
             await permits.__aexit__(None, None, None)
             return None
-        wanted.permits.append(model)
+        expected.permits.append(model)
         return Permit(permits.rounds, permits.limit)
 
     async def leave(self, key: AttemptKey, model: str, round: int, was_limited: bool | None) -> int:
@@ -159,12 +162,12 @@ class Hub:
 
         Returns how many calls may run at once now.
         """
-        permits, wanted = self._permits[model], self._wanted.get(key)
+        permits, expected = self._permits[model], self._expected.get(key)
         if was_limited:
             permits.limited(round)
         elif was_limited is not None:
             permits.answered()
-        if wanted is not None and model in wanted.permits:
-            wanted.permits.remove(model)
+        if expected is not None and model in expected.permits:
+            expected.permits.remove(model)
             await permits.__aexit__(None, None, None)
         return permits.limit

@@ -11,7 +11,7 @@ import os
 import shutil
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,19 +19,20 @@ from types import TracebackType
 from typing import Any, NamedTuple
 
 from core.batch.attempt_runner import PATCH, AttemptRunner
+from core.batch.batch_options import BatchOptions
 from core.batch.engine import Attempt
 from core.batch.ledger import AttemptState, Ended
 from core.batch.ray_hub import AttemptKey, Permit
 from core.batch.tasks import BatchTask
 from core.conversations.conversation_manager import ConversationManager
 from core.environment import home_folder
-from core.errors import HandloomError
+from core.errors import HandloomError, ModelError, ModelErrorKind
 from core.events import Envelope
 from core.llm.budget import Budget, BudgetSpentError
 from core.llm.permits import Permits
 from core.session.agent_session import AgentSession
-from core.settings.config import Settings, load
-from core.store.pieces import Mark
+from core.settings.config import Settings
+from core.store.replication import Cursor
 from core.stream import EventStreamSubscriber
 
 FOLDER = "batches"
@@ -40,32 +41,9 @@ DRIVER = "driver"
 """A file in the folder of a batch in the driver's home."""
 KEPT_S = 7 * 24 * 3600.0
 """The repositories of a batch that nothing has used for this long are removed."""
-HEARD_S = 5.0
+HEARTBEAT_S = 5.0
 """How often a node says that it lives."""
 MakeManager = Callable[[Path, Settings], ConversationManager]
-
-
-@dataclass(frozen=True, slots=True)
-class NodeBatch:
-    """What all attempts of a batch have in common. Has no secrets: a node uses its own."""
-
-    id: str
-    version: str
-    """Of Handloom, on the driver's machine."""
-    options: Mapping[str, Any]
-    """For `core.settings.config.load`, over the settings of the node."""
-    max_answer_tokens: int | None
-    """The longest answer of a model if the node's settings have no limit."""
-    approve: bool
-    has_budget: bool
-
-    def settings(self, home: Path) -> Settings:
-        """The settings on this node. Raises ConfigurationError."""
-        settings = load(home, os.environ, **self.options)
-        if self.max_answer_tokens is not None and settings.llm.max_tokens is None:
-            capped = settings.llm.model_copy(update={"max_tokens": self.max_answer_tokens})
-            settings = settings.model_copy(update={"llm": capped})
-        return settings
 
 
 class Began(NamedTuple):
@@ -93,13 +71,13 @@ class NodeResult:
 class Node:
     """Carries out one attempt on this machine. `hub` is the handle of the batch's Hub."""
 
-    def __init__(self, batch: NodeBatch, hub: Any, make_manager: MakeManager, node: str) -> None:
+    def __init__(self, batch: BatchOptions, hub: Any, make_manager: MakeManager, node: str) -> None:
         self._batch, self._hub, self._make_manager, self._node = batch, hub, make_manager, node
 
     async def carry_out(self, task: BatchTask, number: int) -> NodeResult:
         """Returns the result whatever happens, except for a bug."""
         key, interrupted = (task.id, number), asyncio.Event()
-        async with _doing(_listen(self._hub, key, interrupted)), _doing(_live(self._hub, key)):
+        async with _doing(_await_cancel(self._hub, key, interrupted)), _doing(_send_heartbeats(self._hub, key)):
             try:
                 return await self._attempt(task, number, interrupted)
             except HandloomError as error:
@@ -153,7 +131,7 @@ class _Sender:
         self._manager, self._hub, self._key, self._is_same_home = manager, hub, key, is_same_home
         self.conversation = ""
         """Empty before it has begun."""
-        self._marks: dict[str, Mark] = {}
+        self._cursors: dict[str, Cursor] = {}
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._is_ending = False
@@ -193,9 +171,9 @@ class _Sender:
     async def _send(self) -> None:
         store = self._manager.store
         for id in (self.conversation, *(info.id for info in await store.descendants(self.conversation))):
-            while not (piece := await store.gained(id, self._marks.get(id, Mark()))).is_empty:
-                await self._hub.put.remote(self._key, piece)
-                self._marks[id] = piece.mark
+            while not (changes := await store.changes_after(id, self._cursors.get(id, Cursor()))).is_empty:
+                await self._hub.put.remote(self._key, changes)
+                self._cursors[id] = changes.cursor
 
 
 class HubBudget(Budget):
@@ -231,7 +209,7 @@ class HubPermits(Permits):
         undo = lambda: self._hub.leave.remote(self._key, self._model, 0, None)  # noqa: E731
         permit = await _unless_cancelled(self._hub.enter.remote(self._key, self._model), undo)
         if permit is None:
-            raise BudgetSpentError(0.0, 0.0)  # the attempt was given up
+            raise ModelError(ModelErrorKind.BAD_REQUEST, "This attempt was given up.")
         self.rounds, self.limit = permit
         return self
 
@@ -264,15 +242,15 @@ async def _result(call: Any) -> Any:
     return await call
 
 
-async def _listen(hub: Any, key: AttemptKey, interrupted: asyncio.Event) -> None:
-    await hub.unwanted.remote(key)
+async def _await_cancel(hub: Any, key: AttemptKey, interrupted: asyncio.Event) -> None:
+    await hub.until_cancelled.remote(key)
     interrupted.set()
 
 
-async def _live(hub: Any, key: AttemptKey) -> None:
+async def _send_heartbeats(hub: Any, key: AttemptKey) -> None:
     while True:
-        await hub.heard.remote(key)
-        await asyncio.sleep(HEARD_S)
+        await hub.heartbeat.remote(key)
+        await asyncio.sleep(HEARTBEAT_S)
 
 
 @asynccontextmanager

@@ -10,11 +10,13 @@ import fcntl
 import hashlib
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -118,17 +120,18 @@ def run_git(
                 stderr=errors,
                 cwd=cwd,
                 env={**inherited, **_ALONE, **environ},
+                start_new_session=True,  # so that what it has started is ended with it
             )
         except OSError as error:
             raise BatchFolderError(f"git cannot be run: {why(error)}.") from error
-        timer = threading.Timer(limit_s, process.kill)
+        timer = threading.Timer(limit_s, _kill, (process,))
         timer.start()
         try:
             with process:
                 assert process.stdout is not None
                 output = process.stdout.read(most_bytes)
                 if len(output) >= most_bytes:
-                    process.kill()
+                    _kill(process)
         finally:
             timer.cancel()
         if process.returncode not in statuses and len(output) < most_bytes:
@@ -136,6 +139,12 @@ def run_git(
             said = errors.read(MAX_ERROR_BYTES).decode("utf-8", "replace").strip().splitlines()
             raise BatchFolderError(f"git failed: {said[-1][:300] if said else f'status {process.returncode}'}")
         return output.decode("utf-8", "surrogateescape")
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process and what it has started: that may hold its output open."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def why(error: Exception) -> str:

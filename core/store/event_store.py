@@ -20,15 +20,15 @@ from typing import Any, TypeVar
 
 from core.errors import StoreBusyError, StoreError, UsageError
 from core.events import Envelope
-from core.store import database, pieces, search_index
+from core.store import database, replication, search_index
 from core.store.blobs import Blob
 from core.store.conversations import NewConversation, unknown_conversation
 from core.store.database import aiosqlite, remedy, sqlite3
 from core.store.event_rows import ADD_EVENT, UPDATE_FACTS, Facts, StoredEvents, event_row, unpack
 from core.store.locks import ProcessMark
-from core.store.pieces import Piece
 from core.store.reader import EventReader
 from core.store.recordings import RecordedFrame, RecordedRow, pack_frames
+from core.store.replication import ChangeSet
 from core.store.search_index import Hit
 from core.store.writer import (
     ADD_BLOB,
@@ -268,18 +268,18 @@ class EventStore(EventReader):
             await connection.execute("INSERT INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,))
             yield connection, key
 
-    async def add_piece(self, piece: Piece) -> bool:
+    async def apply_changes(self, changes: ChangeSet) -> bool:
         """Store what a conversation has gained on another machine; this process owns its copy until it releases it.
 
         Returns False if the conversation is here already and not such a copy. Raises StoreError.
         """
         async with self._transaction("The events of another machine could not be stored") as connection:
-            is_new = await pieces.begin(connection, piece)
+            is_new = await replication.begin(connection, changes)
             ((key, token, owner, next_id),) = await connection.execute_fetchall(
                 "SELECT c.key, coalesce(l.token, 1), l.owner,"
                 " (SELECT coalesce(max(e.id) + 1, 0) FROM events e WHERE e.conversation = c.key)"
                 " FROM conversations c LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
-                (piece.conversation,),
+                (changes.conversation,),
             )
             if is_new:
                 await connection.execute(
@@ -287,7 +287,7 @@ class EventStore(EventReader):
                 )
             elif owner != self.mark.name:
                 return False
-            await pieces.write_piece(connection, key, token, next_id, piece)
+            await replication.write_changes(connection, key, token, next_id, changes)
         return True
 
     async def release_copy(self, conversation_id: str) -> None:

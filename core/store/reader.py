@@ -25,8 +25,8 @@ from core.store.conversations import ConversationFilter, ConversationInfo, Conve
 from core.store.database import LANDMARKS, can_be_shared, connect, remedy, sqlite3, version
 from core.store.event_rows import BODY, install_body_function, unpack
 from core.store.locks import FileLock
-from core.store.pieces import Mark, Piece, read_piece
 from core.store.recordings import HEAD_BYTES, RecordedFrame, RecordedRow, unpack_frames, unpack_head
+from core.store.replication import ChangeSet, Cursor, read_changes
 from core.store.search_index import ROW_SHIFT, Hit, Query, row_of, text_of
 from core.store.writer import Spent
 
@@ -374,9 +374,9 @@ class EventReader:
         )
         return [unpack_head(RecordedRow(row[0], datetime.fromisoformat(row[1]), row[2])) for row in heads] + tail
 
-    async def gained(self, conversation_id: str, mark: Mark) -> Piece:
-        """What a conversation has gained after a mark, to be stored on another machine. Raises StoreError."""
-        return await read_piece(self._fetch, conversation_id, mark)
+    async def changes_after(self, conversation_id: str, cursor: Cursor) -> ChangeSet:
+        """What a conversation has gained after a cursor, to be stored on another machine. Raises StoreError."""
+        return await read_changes(self._fetch, conversation_id, cursor)
 
     async def _key(self, conversation_id: str) -> int:
         """The key of a conversation in the tables; -1 if there is none."""

@@ -7,13 +7,13 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
 from core.batch.attempt_runner import AttemptRunner
+from core.batch.batch_options import BatchOptions
 from core.batch.driver import Driver
 from core.batch.engine import Attempt, AttemptEnded, ConversationBegan, Engine, EngineEvent
 from core.batch.ledger import AttemptState, Ended, Ledger, TaskState
@@ -47,11 +47,10 @@ async def engine_of(kind: str, folder: Path, model: str, nodes: Callable[[], Clu
             engine = LocalEngine(manager, AttemptRunner(manager, folder / "out", approve=True), WORKERS)
         else:
             from core.batch.ray_engine import RayEngine
-            from core.batch.ray_node import NodeBatch
             from tui.batch.node import ENTRY
 
             os.environ |= nodes().environ
-            batch = NodeBatch(folder.name, version("handloom"), options, None, approve=True, has_budget=False)
+            batch = BatchOptions(given=options, approve=True)
             engine = await RayEngine.connect(
                 "ray", batch=batch, entry=ENTRY, manager=manager, budget=Budget(None), workers=WORKERS
             )
@@ -155,7 +154,7 @@ async def test_late_result_of_a_worker_that_was_cut_off_is_refused(
             return event
 
     async with engine_of("ray", tmp_path, model, of_nodes) as engine:
-        engine.silent_s = 14.0  # type: ignore[attr-defined]
+        engine.heartbeat_timeout_s = 14.0  # type: ignore[attr-defined]
         ledger = await asyncio.to_thread(begin)
         driver = Driver(
             ledger, cast(Engine, Watched()), tmp_path / "out", budget=Budget(None), workers=4, on_change=changed

@@ -78,9 +78,9 @@ async def test_permits_of_a_lost_attempt_are_free() -> None:
 async def test_nodes_are_heard_and_told_to_stop() -> None:
     hub = await hub_with()
     assert (await hub.take(0.0)).silent_s == {}, "no node has begun"
-    await hub.heard(A)
+    await hub.heartbeat(A)
     assert (await hub.take(0.0)).silent_s[A] < 5
-    stopping = asyncio.create_task(hub.unwanted(A))
+    stopping = asyncio.create_task(hub.until_cancelled(A))
     stored = asyncio.create_task(hub.until_stored(A))
     await hub.put(A, "event")
     await hub.interrupt(A)
@@ -90,4 +90,4 @@ async def test_nodes_are_heard_and_told_to_stop() -> None:
     await hub.stored(A)
     await stored
     await hub.until_stored(("unknown", 1))
-    await hub.unwanted(("unknown", 1))
+    await hub.until_cancelled(("unknown", 1))

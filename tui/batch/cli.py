@@ -13,13 +13,13 @@ import os
 import shlex
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib.metadata import version
 from pathlib import Path
 
 from core.batch import environments
 from core.batch.attempt_runner import AttemptRunner
+from core.batch.batch_options import BatchOptions
 from core.batch.driver import Driver
 from core.batch.engine import Engine
 from core.batch.ledger import LOCK, AttemptState, Ended, Ledger, TaskState
@@ -33,7 +33,6 @@ from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, StoreError, UsageError
 from core.llm.budget import Budget
 from core.llm.permits import Permits
-from core.settings.config import load
 from tui.cli.output import notice, say
 from tui.cli.run import command_manager, interrupts, warn_if_open
 from tui.file_watcher import RUNG, watch
@@ -66,19 +65,8 @@ async def batch(options: argparse.Namespace) -> int:
     tasks = await asyncio.to_thread(_tasks, options.tasks)
     _check_engine(options.engine, tasks)
     home = home_folder(os.environ)
-    capped = ANSWER_TOKENS if options.budget is not None else None
-    given = {
-        "model": options.model,
-        "runtime": options.runtime,
-        "agent__name": options.agent,
-        "agent__confirm": options.confirm,
-        "trust__projects": "always" if options.trust else None,
-        "conversations__max_concurrent": max(options.workers, MAX_WORKERS),
-        "conversations__close_delay_s": 0,
-    }
-    settings = await asyncio.to_thread(load, home, os.environ, **given)
-    if capped is not None and settings.llm.max_tokens is None:
-        settings = settings.model_copy(update={"llm": settings.llm.model_copy(update={"max_tokens": capped})})
+    shared = _shared(options)
+    settings = await asyncio.to_thread(shared.settings, home)
     if not settings.model and (lacking := next((task for task in tasks if not task.model), None)) is not None:
         raise ConfigurationError(f"Task {lacking.id} has no model, and none is configured. Pass --model.")
     if options.ready_fd is not None:
@@ -95,7 +83,7 @@ async def batch(options: argparse.Namespace) -> int:
             if options.engine == LOCAL:
                 engine, on_workers = _local_engine(options, manager, budget)
             else:
-                engine, on_workers = await _cluster_engine(options, manager, budget, given, capped), _keep_calls
+                engine, on_workers = await _cluster_engine(options, manager, budget, shared), _keep_calls
             progress = _Progress(ledger, tasks, budget, is_json=options.json)
             driver = Driver(
                 ledger,
@@ -104,7 +92,7 @@ async def batch(options: argparse.Namespace) -> int:
                 budget=budget,
                 workers=options.workers,
                 attempts=options.attempts,
-                said=_said(options),
+                state=_command(options),
                 on_change=progress.note,
                 on_workers=on_workers,
             )
@@ -142,37 +130,41 @@ def _local_engine(
             one.most = workers
             one.limit = min(one.limit, workers)
 
-    runner = AttemptRunner(manager, options.out.absolute(), approve=options.yes, on_session=warn_if_open)
-    return LocalEngine(manager, runner, max(options.workers, MAX_WORKERS)), set_most
+    runner = AttemptRunner(manager, options.out.absolute(), approve=options.yes)
+    return LocalEngine(manager, runner, max(options.workers, MAX_WORKERS), warn_if_open), set_most
 
 
 async def _cluster_engine(
-    options: argparse.Namespace,
-    manager: ConversationManager,
-    budget: Budget,
-    given: Mapping[str, object],
-    max_answer_tokens: int | None,
+    options: argparse.Namespace, manager: ConversationManager, budget: Budget, shared: BatchOptions
 ) -> Engine:
     """Connect to a cluster. Raises ConfigurationError, ClusterError."""
-    from core.batch.ray_engine import RayEngine, new_batch_id
-    from core.batch.ray_node import NodeBatch
+    from core.batch.ray_engine import RayEngine
     from tui.batch.node import ENTRY
 
-    isolation = "none" if manager.settings.sandbox.isolation == "none" else "bubblewrap"
-    batch = NodeBatch(
-        new_batch_id(),
-        version("handloom"),
-        {**given, "model": manager.settings.model or None, "sandbox__isolation": isolation},
-        max_answer_tokens,
-        options.yes,
-        options.budget is not None,
-    )
+    batch = shared.for_nodes(manager.settings)
     return await RayEngine.connect(
         options.engine, batch=batch, entry=ENTRY, manager=manager, budget=budget, workers=options.workers
     )
 
 
-def _said(options: argparse.Namespace) -> DriverState:
+def _shared(options: argparse.Namespace) -> BatchOptions:
+    """What all attempts have in common."""
+    settings = {
+        "model": options.model,
+        "runtime": options.runtime,
+        "agent__name": options.agent,
+        "agent__confirm": options.confirm,
+        "trust__projects": "always" if options.trust else None,
+        "conversations__max_concurrent": max(options.workers, MAX_WORKERS),
+        "conversations__close_delay_s": 0,
+    }
+    capped = ANSWER_TOKENS if options.budget is not None else None
+    return BatchOptions(
+        given=settings, max_answer_tokens=capped, approve=options.yes, has_budget=options.budget is not None
+    )
+
+
+def _command(options: argparse.Namespace) -> DriverState:
     """What the screen of the batch needs to name the command that goes on with it."""
     name = str(options.tasks)
     words = []

@@ -6,10 +6,9 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from importlib.metadata import version
 
+from core.batch.batch_options import BatchOptions
 from core.batch.ray_engine import NodeFacts, open_cluster, survey
-from core.batch.ray_node import NodeBatch
 from core.environment import home_folder
 from core.errors import ExitStatus
 from core.settings.config import load
@@ -26,16 +25,14 @@ async def check_cluster(address: str, *, as_json: bool) -> int:
 
     The exit status is 1 if a batch would refuse the cluster.
     """
-    own = version("handloom")
     settings = await asyncio.to_thread(load, home_folder(os.environ), os.environ)
-    isolation = "none" if settings.sandbox.isolation == "none" else "bubblewrap"
-    batch = NodeBatch("", own, {"sandbox__isolation": isolation}, None, approve=False, has_budget=False)
+    batch = BatchOptions(given={}).for_nodes(settings)
     ray = await open_cluster(address, ENTRY)
     try:
         facts = await survey(ray, ENTRY, batch)
     finally:
         await asyncio.to_thread(ray.shutdown)
-    wrong = {id: wrong_with(one, own) for id, one in facts.items()}
+    wrong = {id: wrong_with(one, batch.version) for id, one in facts.items()}
     guarded = guard_of(os.environ)
     if as_json:
         nodes = [
@@ -48,7 +45,7 @@ async def check_cluster(address: str, *, as_json: bool) -> int:
             say(sanitize_line(f"{'✕' if wrong[id] else '✓'} {one.host} {id[:6]}: {line}", WIDTH))
         say(f"✓ {guarded}" if guarded else "! " + _OPEN)
     usable = [id for id, one in facts.items() if not wrong[id]]
-    broken = [id for id, one in facts.items() if one.error or one.version != own]
+    broken = [id for id, one in facts.items() if one.error or one.version != batch.version]
     return ExitStatus.ERROR if broken or not usable else ExitStatus.FINISHED
 
 

@@ -9,8 +9,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from core.batch.batch_options import BatchOptions
 from core.batch.ray_engine import Entry, NodeFacts
-from core.batch.ray_node import Node, NodeBatch, NodeResult
+from core.batch.ray_node import Node, NodeResult
 from core.batch.tasks import BatchTask
 from core.conversations.conversation_manager import ConversationManager
 from core.environment import home_folder
@@ -19,7 +20,7 @@ from tui.cli.run import command_manager
 from tui.runtime_factory import isolation_of
 
 
-def carry_out(batch: NodeBatch, task: BatchTask, number: int, hub: Any) -> NodeResult:
+def carry_out(batch: BatchOptions, task: BatchTask, number: int, hub: Any) -> NodeResult:
     """Carry out one attempt on this node."""
     import ray
 
@@ -27,7 +28,7 @@ def carry_out(batch: NodeBatch, task: BatchTask, number: int, hub: Any) -> NodeR
     return asyncio.run(Node(batch, hub, _manager, node).carry_out(task, number))
 
 
-def describe(batch: NodeBatch) -> NodeFacts:
+def describe(batch: BatchOptions) -> NodeFacts:
     """What this node is. Raises ConfigurationError."""
     from runtime.isolation.confinement import Confinement
 

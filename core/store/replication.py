@@ -1,7 +1,7 @@
-"""Pieces: what a conversation has gained, carried from the store of one machine to that of another.
+"""Replication: what a conversation has gained, copied from the store of one machine to that of another.
 
-The rows travel as they are stored, so both machines must have the same version of Handloom. A piece that comes twice
-changes nothing. `EventReader.gained` reads pieces, `EventStore.add_piece` stores them.
+The rows travel as they are stored, so both machines must have the same version of Handloom. A change set that comes
+twice changes nothing. `EventReader.changes_after` reads change sets, `EventStore.apply_changes` stores them.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from core.store.database import aiosqlite
 from core.store.event_rows import ADD_EVENT
 
-PIECE_ROWS = 200
-"""Rows of each kind in one piece: a commit holds up other writers for milliseconds."""
+CHANGE_ROWS = 200
+"""Rows of each kind in one change set: a commit holds up other writers for milliseconds."""
 _FACTS = "title, workspace, model, created_at, parent, parent_action, repository, state, cost, first_line"
 _UPDATE = "UPDATE conversations SET title = ?, state = ?, cost = ?, first_line = ? WHERE key = ?"
 
 
-class Mark(NamedTuple):
-    """How much of a conversation has been carried."""
+class Cursor(NamedTuple):
+    """How much of a conversation has been copied."""
 
     event: int = -1
     """The id of the last event."""
@@ -30,7 +30,7 @@ class Mark(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class ChangeSet:
     """Some rows of a conversation, and what lists show of it now."""
 
     conversation: str
@@ -38,18 +38,18 @@ class Piece:
     events: list[tuple[Any, ...]]
     blobs: list[tuple[Any, ...]]
     recordings: list[tuple[Any, ...]]
-    mark: Mark
-    """Where the next piece begins."""
+    cursor: Cursor
+    """Where the next one begins."""
 
     @property
     def is_empty(self) -> bool:
         return not (self.events or self.blobs or self.recordings)
 
 
-async def read_piece(
-    fetch: Callable[[str, Sequence[Any]], Awaitable[Sequence[Any]]], conversation_id: str, mark: Mark
-) -> Piece:
-    """What comes after a mark, at most PIECE_ROWS of each kind. Raises StoreError."""
+async def read_changes(
+    fetch: Callable[[str, Sequence[Any]], Awaitable[Sequence[Any]]], conversation_id: str, cursor: Cursor
+) -> ChangeSet:
+    """What comes after a cursor, at most CHANGE_ROWS of each kind. Raises StoreError."""
     ((key, *facts),) = await fetch(
         f"SELECT key, {_FACTS} FROM conversations WHERE id = ?",  # noqa: S608
         (conversation_id,),
@@ -57,49 +57,51 @@ async def read_piece(
     events = await fetch(
         "SELECT id, timestamp, source, cause, kind, body FROM events WHERE conversation = ? AND id > ?"
         " ORDER BY id LIMIT ?",
-        (key, mark.event, PIECE_ROWS),
+        (key, cursor.event, CHANGE_ROWS),
     )
     blobs = await fetch(
         "SELECT rowid, digest, media_type, width, height, data FROM blobs WHERE conversation = ? AND rowid > ?"
         " ORDER BY rowid LIMIT ?",
-        (key, mark.blob, PIECE_ROWS),
+        (key, cursor.blob, CHANGE_ROWS),
     )
     recordings = await fetch(
         'SELECT rowid, "after", number, at, frames FROM recordings WHERE conversation = ? AND rowid > ?'
         " ORDER BY rowid LIMIT ?",
-        (key, mark.recording, PIECE_ROWS),
+        (key, cursor.recording, CHANGE_ROWS),
     )
-    after = Mark(
-        events[-1][0] if events else mark.event,
-        blobs[-1][0] if blobs else mark.blob,
-        recordings[-1][0] if recordings else mark.recording,
+    after = Cursor(
+        events[-1][0] if events else cursor.event,
+        blobs[-1][0] if blobs else cursor.blob,
+        recordings[-1][0] if recordings else cursor.recording,
     )
     rows = ([tuple(row) for row in events], [tuple(row[1:]) for row in blobs], [tuple(row[1:]) for row in recordings])
-    return Piece(conversation_id, tuple(facts), *rows, after)
+    return ChangeSet(conversation_id, tuple(facts), *rows, after)
 
 
-async def write_piece(connection: aiosqlite.Connection, key: int, token: int, next_id: int, piece: Piece) -> None:
-    """Store a piece in a conversation that this process owns; for a transaction."""
-    new = (row for row in piece.events if row[0] >= next_id)
+async def write_changes(
+    connection: aiosqlite.Connection, key: int, token: int, next_id: int, changes: ChangeSet
+) -> None:
+    """Store a change set in a conversation that this process owns; for a transaction."""
+    new = (row for row in changes.events if row[0] >= next_id)
     await connection.executemany(ADD_EVENT, ((key, *row[:5], token, row[5]) for row in new))
     await connection.executemany(
         "INSERT OR IGNORE INTO blobs (conversation, digest, media_type, width, height, data) VALUES (?, ?, ?, ?, ?, ?)",
-        ((key, *row) for row in piece.blobs),
+        ((key, *row) for row in changes.blobs),
     )
     await connection.executemany(
         'INSERT OR IGNORE INTO recordings (conversation, "after", number, at, frames) VALUES (?, ?, ?, ?, ?)',
-        ((key, *row) for row in piece.recordings),
+        ((key, *row) for row in changes.recordings),
     )
-    facts = dict(zip(_FACTS.split(", "), piece.facts, strict=True))
+    facts = dict(zip(_FACTS.split(", "), changes.facts, strict=True))
     await connection.execute(_UPDATE, (facts["title"], facts["state"], facts["cost"], facts["first_line"], key))
 
 
-async def begin(connection: aiosqlite.Connection, piece: Piece) -> bool:
-    """Create the conversation of a piece, for a transaction. Returns False if it is there already."""
+async def begin(connection: aiosqlite.Connection, changes: ChangeSet) -> bool:
+    """Create the conversation of a change set, for a transaction. Returns False if it is there already."""
     columns = _FACTS.split(", ")
     done = await connection.execute(
         f"INSERT OR IGNORE INTO conversations (id, {_FACTS}, updated_at)"  # noqa: S608
         f" VALUES (?{', ?' * len(columns)}, ?)",
-        (piece.conversation, *piece.facts, piece.facts[columns.index("created_at")]),
+        (changes.conversation, *changes.facts, changes.facts[columns.index("created_at")]),
     )
     return done.rowcount == 1
