@@ -447,6 +447,23 @@ THREATS = (
         ),
     ),
     Threat(
+        "I19",
+        "An attempt of a batch makes whoever looks at its files run a program, hang, or fill the memory: git folders "
+        "and settings of submodules and of repositories inside, filters, pipes, links, endless files; or it takes the "
+        "results of other tasks away",
+        "The patch is made with a git folder and an index that no attempt can write, without submodules and "
+        "repositories inside; pipes are removed, large files are left out, git's output and time are bounded; a task's "
+        "id is never the name of a file of the batch",
+        (
+            "tests/batch/test_patches.py::test_submodule_of_the_repository_runs_nothing",
+            "tests/batch/test_patches.py::test_repository_inside_runs_nothing",
+            "tests/batch/test_patches.py::test_pipe_does_not_hang",
+            "tests/batch/test_patches.py::test_file_behind_a_link_is_not_read",
+            "tests/batch/test_patches.py::test_git_that_takes_too_long_is_ended",
+            "tests/batch/test_patches.py::test_id_that_is_a_file_of_the_batch_is_refused",
+        ),
+    ),
+    Threat(
         "L01",
         "The provider refuses: 401, 403, 404",
         "The call is not retried and not passed to another model; one error says what to set, without the key",

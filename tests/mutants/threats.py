@@ -248,6 +248,13 @@ PLANTED = (
         "tests/security/test_foreign_memory.py::test_pinned_text_mentions_no_host",
     ),
     Planted(
+        "I19",
+        "core/batch/patches.py",
+        'if mode == "160000"]',
+        'if mode == "160001"]',
+        "tests/batch/test_patches.py::test_submodule_of_the_repository_runs_nothing",
+    ),
+    Planted(
         "L01",
         "core/llm/router.py",
         "if error.kind not in FAILS_OVER or is_shown or after is None:",
