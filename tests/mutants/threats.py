@@ -250,9 +250,9 @@ PLANTED = (
     Planted(
         "I19",
         "core/batch/patches.py",
-        'if mode == "160000"]',
-        'if mode == "160001"]',
-        "tests/batch/test_patches.py::test_submodule_of_the_repository_runs_nothing",
+        'os.path.lexists(place / ".git")',
+        'os.path.lexists(place / ".not")',
+        "tests/batch/test_patches.py::test_repository_inside_runs_nothing",
     ),
     Planted(
         "L01",
