@@ -53,6 +53,10 @@ def test_second_driver_is_refused_as_in_the_foreground(tmp_path: Path) -> None:
     watched = batch.handloom("batch", "attach", str(batch.out), "--plain")
     assert watched.status == 130, "it was interrupted, and one task still waits"
     with ProgressReader(batch.out) as reader:
+        driver = reader.read().driver
+    assert driver.tasks == str(batch.tasks)
+    assert driver.options == f"--model {batch.model}", "without what the command did not say"
+    with ProgressReader(batch.out) as reader:
         progress = reader.read()
     assert (progress.driver.status, progress.tasks[0].outcome, progress.tasks[0].state) == (
         130,

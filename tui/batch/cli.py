@@ -33,6 +33,7 @@ from core.environment import home_folder
 from core.errors import ConfigurationError, ExitStatus, StoreError, UsageError
 from core.llm.budget import Budget
 from core.llm.permits import Permits
+from tui.cli.command_line import parse
 from tui.cli.output import notice, say
 from tui.cli.run import command_manager, interrupts, warn_if_open
 from tui.file_watcher import RUNG, watch
@@ -166,11 +167,10 @@ def _shared(options: argparse.Namespace) -> BatchOptions:
 
 def _command(options: argparse.Namespace) -> DriverState:
     """What the screen of the batch needs to name the command that goes on with it."""
-    name = str(options.tasks)
-    words = []
-    for option, default in (("engine", LOCAL), ("workers", 4), ("attempts", 2), ("model", None), ("agent", None),
-                            ("runtime", None), ("confirm", None)):  # fmt: skip
-        if (value := getattr(options, option)) != default:
+    name, words = str(options.tasks), []
+    defaults = parse(["batch", "TASKS"])
+    for option in ("engine", "workers", "attempts", "model", "agent", "runtime", "confirm"):
+        if (value := getattr(options, option)) != getattr(defaults, option):
             words += [f"--{option}", str(value)]
     words += [f"--{option}" for option in ("yes", "trust") if getattr(options, option)]
     tasks = name if environments.is_pattern(name) else str(options.tasks.absolute())
