@@ -50,6 +50,8 @@ class NodeFacts:
     host: str
     version: str
     """Of Handloom."""
+    isolation: str
+    """How commands are isolated there: `bubblewrap`, the name of another runtime, or `none`."""
     why_open: str
     """Why it cannot isolate commands; empty if it can, or need not."""
     error: str = ""
@@ -356,7 +358,7 @@ async def survey(ray: Any, entry: Entry, batch: BatchOptions) -> dict[str, NodeF
         try:
             found[id] = await call
         except (ray.exceptions.RayError, ConnectionError) as error:
-            found[id] = NodeFacts(nodes[id]["NodeManagerHostname"], "", "", _line(error))
+            found[id] = NodeFacts(nodes[id]["NodeManagerHostname"], "", "", "", _line(error))
     return found
 
 

@@ -145,3 +145,14 @@ def test_keys_of_the_machines_leave_them_nowhere(tmp_path: Path, three: Cluster)
     for file in Path("/dev/shm").iterdir():
         if file.is_file() and file.stat().st_uid == os.getuid():
             assert secret not in file.read_bytes(), file
+
+
+def test_doctor_says_what_each_node_is(three: Cluster, tmp_path: Path) -> None:
+    handloom = Handloom(tmp_path, **three.environ, **NO_ISOLATION)
+    done = handloom("doctor", "--cluster", "ray")
+    assert done.status == 0, done.err
+    assert done.out.count(", isolation: none") == 4, "the head, too"
+    assert "Neither TLS nor a token is set" in done.out
+    told = json.loads(handloom("doctor", "--cluster", "ray", "--json").out)
+    assert {node["isolation"] for node in told["nodes"]} == {"none"}
+    assert told["guard"] == ""

@@ -36,12 +36,15 @@ async def check_cluster(address: str, *, as_json: bool) -> int:
     guarded = guard_of(os.environ)
     if as_json:
         nodes = [
-            {"node": id, "host": one.host, "version": one.version, "wrong": wrong[id]} for id, one in facts.items()
+            {"node": id, "host": one.host, "version": one.version, "isolation": one.isolation, "wrong": wrong[id]}
+            for id, one in facts.items()
         ]
         say(json.dumps({"nodes": nodes, "guard": guarded}, ensure_ascii=False))
     else:
         for id, one in facts.items():
-            line = wrong[id] or _("Handloom {version}, isolates commands").format(version=one.version)
+            line = wrong[id] or _("Handloom {version}, isolation: {kind}").format(
+                version=one.version, kind=one.isolation
+            )
             say(sanitize_line(f"{'✕' if wrong[id] else '✓'} {one.host} {id[:6]}: {line}", WIDTH))
         say(f"✓ {guarded}" if guarded else "! " + _OPEN)
     usable = [id for id, one in facts.items() if not wrong[id]]

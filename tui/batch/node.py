@@ -35,8 +35,9 @@ def describe(batch: BatchOptions) -> NodeFacts:
     home = home_folder(os.environ)
     settings = batch.settings(home)
     isolation = isolation_of(settings.sandbox, home)
-    why = Confinement(Path.home(), isolation).why_open if settings.runtime == "local" else ""
-    return NodeFacts(socket.gethostname(), version("handloom"), why)
+    is_local = settings.runtime == "local"
+    why = Confinement(Path.home(), isolation).why_open if is_local else ""
+    return NodeFacts(socket.gethostname(), version("handloom"), isolation.kind if is_local else settings.runtime, why)
 
 
 def _manager(home: Path, settings: Settings) -> ConversationManager:
