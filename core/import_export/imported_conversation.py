@@ -13,6 +13,7 @@ What our form of an event does not hold is in its `imported` field, so that an e
     about      on the first event: the folder's other files (`metadata`, `base_state`), and `conversation_id`
     before     the `imported` field that the event already had, from an earlier import
     filler     this event was not in the file: it fills a gap, and is in no export but an archive
+    record     the agent and the place in its session from which this event was made (`core.import_export.agents`)
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ JsonObject = dict[str, Any]
 FILLER = "filler"
 MAX_GAPS = 1_000
 """Ids that may be missing in a file, besides three for each of its events."""
-_IMPORTED_KEYS = {"place", "parts", "added", "original", "about", "before", FILLER}
+RECORD = "record"
+_IMPORTED_KEYS = {"place", "parts", "added", "original", "about", "before", FILLER, RECORD}
 _PLAIN = {str, int, float, bool, type(None)}
 _ABSENT = object()
 
@@ -68,7 +70,7 @@ _ABSENT = object()
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
     format: str
-    """`openhands`, `openhands-sdk` or `archive`."""
+    """`openhands`, `openhands-sdk`, `archive`, or the name of another agent."""
     title: str
     workspace: str
     """The folder that the file names; it may be on another machine."""
@@ -352,6 +354,8 @@ class EnvelopeBuilder:
         envelope = self._with_new_ids(envelope, id)
         ours = None if original else envelope_to_dict(envelope)
         provenance = {"original": original} if ours is None else _provenance(form, inner, ours)
+        if isinstance(earlier, dict) and RECORD in earlier:  # made here, so nothing of it is missing
+            provenance, earlier = earlier, _ABSENT
         if earlier is _FILLER_MARK:
             provenance, earlier = dict(_FILLER_MARK), _ABSENT
         if about:

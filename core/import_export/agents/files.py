@@ -1,0 +1,253 @@
+"""Files of other agents, opened read-only: regular files below their agent's folder, reached through no link.
+
+Nothing here writes to a folder of another agent, not even the files that SQLite puts beside a database.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import quote
+
+from core.import_export.bounded_json import Fault
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""A longer line is not read; it counts as a record that is not understood."""
+MAX_FILE_BYTES = 256 * 1024 * 1024
+"""A file that is one JSON value; a longer one is refused."""
+MAX_LINES = 2_000_000
+EDGE_BYTES = 64 * 1024
+"""How much of the beginning and the end of a file a list reads."""
+MAX_ENTRIES = 200_000
+"""Files in an agent's folder that a list looks at."""
+QUERY_S = 60.0
+"""A hostile database can make one query run for ever."""
+_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_STEPS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A regular file below a folder."""
+
+    path: Path
+    size: int
+    changed_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a file with one JSON object on each line."""
+
+    number: int
+    """From 1."""
+    value: Any
+    """The parsed value; None if there is none."""
+    wrong: str = ""
+    """Why there is no value: `cut off`, `not JSON`, `too long`; empty if there is one."""
+
+
+def walk(root: Path, suffix: str | tuple[str, ...] = "", depth: int = 8) -> Iterator[FoundFile]:
+    """The regular files below a folder whose names end in `suffix`, without following links.
+
+    `depth` is the number of levels of folders. What cannot be read is skipped; a missing folder is empty.
+    """
+    waiting = [(root, 0)]
+    count = 0
+    while waiting:
+        folder, level = waiting.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    count += 1
+                    if count > MAX_ENTRIES:
+                        return
+                    with suppress(OSError):
+                        if entry.is_dir(follow_symlinks=False):
+                            if level + 1 < depth:
+                                waiting.append((Path(entry.path), level + 1))
+                        elif entry.name.endswith(suffix) and entry.is_file(follow_symlinks=False):
+                            found = entry.stat(follow_symlinks=False)
+                            yield FoundFile(Path(entry.path), found.st_size, found.st_mtime_ns)
+        except OSError:
+            continue
+
+
+def open_below(root: Path, path: Path) -> BinaryIO:
+    """A regular file below `root`, opened for reading. `root` may be a link, nothing below it may.
+
+    Raises OSError, also for anything that is not a regular file below it.
+    """
+    parts = path.relative_to(root).parts if path.is_relative_to(root) else ()
+    if not parts or ".." in parts:
+        raise OSError(errno.EINVAL, "it is not below the folder of its agent", str(path))
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for part in parts[:-1]:
+            inner = os.open(part, _FLAGS | os.O_DIRECTORY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        fd = os.open(parts[-1], _FLAGS, dir_fd=folder)
+    finally:
+        os.close(folder)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return os.fdopen(fd, "rb")
+
+
+def lines(file: BinaryIO) -> Iterator[Line]:
+    """The lines of a file, read one at a time. Empty lines are left out; a bad line is told, and the next is read."""
+    number = 0
+    while number < MAX_LINES and (data := file.readline(MAX_LINE_BYTES + 1)):
+        number += 1
+        if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
+            _skip_line(file)
+            yield Line(number, None, "too long")
+            continue
+        if data.strip():
+            yield _line(number, data)
+
+
+def edges(file: BinaryIO, size: int = EDGE_BYTES) -> tuple[list[Any], list[Any]]:
+    """The objects on the first lines and on the last lines of a file, each read from at most `size` bytes."""
+    head = file.read(size)
+    end = file.seek(0, os.SEEK_END)
+    tail = b""
+    if end > len(head):
+        file.seek(max(len(head), end - size))
+        tail = file.read(size)
+        is_whole = end - size <= len(head)
+        tail = tail if is_whole and head.endswith(b"\n") else tail.partition(b"\n")[2]
+    return _objects(head), _objects(tail)
+
+
+def read_json(file: BinaryIO, limit: int = MAX_FILE_BYTES) -> Any:
+    """The JSON value in a file. Raises Fault for anything else, and for more than `limit` bytes."""
+    data = file.read(limit + 1)
+    if len(data) > limit:
+        raise Fault(f"it is longer than {limit // 1_000_000} MB, which is the limit")
+    try:
+        return parse(data)
+    except ValueError as error:
+        raise Fault(f"it is not JSON ({error})") from error
+
+
+def parse(data: bytes) -> Any:
+    """The JSON value in `data`; bytes that are no UTF-8 are replaced. Raises ValueError for anything else."""
+    try:
+        return json.loads(data.decode("utf-8", "replace"), parse_constant=_constant)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+
+
+@contextmanager
+def database(root: Path, path: Path) -> Iterator[sqlite3.Connection]:
+    """A SQLite database below `root`, read-only, with rows as mappings by column name.
+
+    A database with an unfinished log beside it is copied with its log, because SQLite would write there. Raises OSError
+    and Fault.
+    """
+    with open_below(root, path) as file, tempfile.TemporaryDirectory(prefix="handloom-") as scratch:
+        log = path.with_name(path.name + "-wal")
+        is_busy = log.is_file() and log.stat().st_size > 0
+        if is_busy:
+            copy = Path(scratch, "copy.db")
+            for _attempt in range(3):  # until the log does not change while both are copied
+                before = log.stat().st_mtime_ns if log.exists() else 0
+                with open_below(root, path) as source, open(copy, "wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
+                    shutil.copyfileobj(source, target, 1 << 20)
+                if (log.stat().st_mtime_ns if log.exists() else 0) == before:
+                    break
+            address = f"file:{quote(str(copy))}"
+        else:
+            address = f"file:{quote(str(Path('/dev/fd', str(file.fileno()))))}?mode=ro&immutable=1"
+        try:
+            connection = sqlite3.connect(address, uri=True)
+            try:
+                _guard(connection)
+                yield connection
+            finally:
+                connection.close()
+        except sqlite3.Error as error:
+            raise Fault(f"its database cannot be read ({error})") from error
+
+
+def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
+    """The columns of a table; empty if there is no such table. A view is none: it could run anything."""
+    kind = connection.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if kind is None or kind[0] != "table":
+        return frozenset()
+    return frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{table}")'))
+
+
+def text(value: Any, key: str) -> str:
+    """A text field of an object; empty if it is missing or not a text."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, str) else ""
+
+
+def number(value: Any, key: str) -> int:
+    """A count in an object; 0 if it is missing or not a count."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
+
+
+def inner(value: Any, *keys: str) -> dict[str, Any]:
+    """The object at a path of keys; empty if there is none."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def items(value: Any, key: str) -> list[Any]:
+    """A list in an object; empty if it is missing or not a list."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    return found if isinstance(found, list) else []
+
+
+def _skip_line(file: BinaryIO) -> None:
+    while (part := file.readline(1 << 20)) and not part.endswith(b"\n"):
+        pass
+
+
+def _line(number: int, data: bytes) -> Line:
+    try:
+        return Line(number, parse(data))
+    except ValueError:
+        return Line(number, None, "not JSON" if data.endswith(b"\n") else "cut off")
+
+
+def _objects(data: bytes) -> list[Any]:
+    found = []
+    for line in data.split(b"\n"):
+        if line.strip():
+            with suppress(ValueError):
+                found.append(parse(line))
+    return [value for value in found if isinstance(value, dict)]
+
+
+def _constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _guard(connection: sqlite3.Connection) -> None:
+    end = time.monotonic() + QUERY_S
+    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")

@@ -1,0 +1,11 @@
+"""The agents whose sessions can be read, in the order in which they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from core.import_export.agents.source import Source
+
+_ROWS: tuple[Source, ...] = ()
+SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
+"""By name."""
