@@ -197,6 +197,11 @@ class ConversationListing:
         rows = await self._fetch("SELECT DISTINCT model FROM conversations WHERE model <> '' ORDER BY 1", ())
         return [str(model) for (model,) in rows]
 
+    async def origins(self) -> list[str]:
+        """The origins of all conversations, sorted by name."""
+        rows = await self._fetch("SELECT DISTINCT origin FROM conversations WHERE origin <> '' ORDER BY 1", ())
+        return [str(origin) for (origin,) in rows]
+
     async def resolve(self, text: str) -> str:
         """The conversation id that a text means: the whole id, a unique beginning, or LAST. Raises UsageError."""
         if text == LAST:

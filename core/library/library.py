@@ -1,0 +1,271 @@
+"""Library: finds the sessions of other agents, and keeps a copy of each in a home of its own below ours.
+
+The copies are conversations like any other, so lists, search, replay, statistics and export work on them without more
+code. A session is listed as soon as it is found, and read later, the newest first. One process at a time updates the
+library; readers never wait for it. The files of other agents are only read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from core.errors import StoreBusyError, UsageError
+from core.import_export.agents.source import AgentSession, Places, Source
+from core.import_export.agents.table import SOURCES
+from core.import_export.agents.transcript import Branch, Transcript
+from core.import_export.bounded_json import Fault
+from core.import_export.imported_conversation import EnvelopeBuilder, storable_text
+from core.library.records import Record, Records
+from core.secrets import Redactor
+from core.store.copies import CopyFacts, CopyStore
+from core.store.locks import FileLock
+
+log = logging.getLogger(__name__)
+FOLDER = "agents"
+"""The home of the copies, below ours."""
+TITLE_CHARS = 200
+_NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
+_LOCK = "updating"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an update is."""
+
+    found: int
+    """Sessions that are known."""
+    pending: int
+    """Those whose current version was not read yet."""
+
+
+def library_home(home: Path) -> Path:
+    """The home of the copies."""
+    return home / FOLDER
+
+
+def copy_id(agent: str, session_id: str) -> str:
+    """The id of the conversation that is the copy of a session."""
+    return uuid.uuid5(_NAMESPACE, f"{agent}\n{session_id}").hex
+
+
+def chosen_sources(names: Collection[str] | None = None) -> tuple[Source, ...]:
+    """The sources of these names, or all. Raises UsageError for a name that is none."""
+    if names is None:
+        return tuple(SOURCES.values())
+    unknown = [name for name in names if name not in SOURCES]
+    if unknown:
+        raise UsageError(f"There is no agent {unknown[0]!a} here. Choose from: {', '.join(SOURCES)}.")
+    return tuple(SOURCES[name] for name in names)
+
+
+class Library:
+    """The copies of one home. Use as an async context manager."""
+
+    def __init__(
+        self,
+        home: Path,
+        *,
+        places: Places | None = None,
+        redactor: Redactor | None = None,
+        sources: Sequence[Source] | None = None,
+        keeps: bool = True,
+    ) -> None:
+        """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session."""
+        self.store = CopyStore(library_home(home))
+        self._folder = library_home(home)
+        self._records = Records(self._folder / "sessions.db")
+        self._places = places or Places.of_user()
+        self._redactor = redactor or Redactor()
+        self._sources = {source.name: source for source in (chosen_sources() if sources is None else sources)}
+        self._keeps = keeps
+
+    async def __aenter__(self) -> Library:
+        await self.store.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.store.__aexit__(*exc)
+
+    async def records(self) -> dict[str, Record]:
+        """Every known session by the id of its copy. Raises StoreError."""
+        return await asyncio.to_thread(self._records.all)
+
+    # -- updating ------------------------------------------------------------------------------------------------------
+
+    async def find(self) -> Progress:
+        """Find the sessions that are there now, and list them. Raises StoreBusyError while another process does it."""
+        async with self._alone():
+            known = await self.records()
+            found = await asyncio.to_thread(self._discovered)
+            records = {id: _updated(known.get(id), id, session) for id, session in found.items()}
+            gone = [record for id, record in known.items() if id not in found and record.session.agent in self._sources]
+            kept = [replace(record, is_gone=True) for record in gone if self._keeps and record.was_read]
+            dropped = [record.id for record in gone if not (self._keeps and record.was_read)]
+            changed = [record for record in (*records.values(), *kept) if record != known.get(record.id)]
+            await self.store.put_facts(_facts(record) for record in changed if not record.is_gone)
+            await asyncio.to_thread(self._records.put, changed)
+            await self.store.forget(dropped)
+            await asyncio.to_thread(self._records.remove, dropped)
+        everything = [*records.values(), *kept]
+        return Progress(len(everything), sum(record.is_pending for record in everything))
+
+    async def read_pending(self, told: Callable[[Progress], None] = lambda progress: None) -> Progress:
+        """Read every session whose current version was not read, the newest first, then update the search index.
+
+        `told` is called after each. Cancelling keeps what was read. Raises StoreBusyError, StoreError.
+        """
+        async with self._alone():
+            records = await self.records()
+            pending = sorted(
+                (each for each in records.values() if each.is_pending and each.session.agent in self._sources),
+                key=lambda each: each.session.changed_ns,
+                reverse=True,
+            )
+            left = len(pending)
+            for record in pending:
+                await self._read(record)
+                left -= 1
+                told(Progress(len(records), left))
+            await self.store.index()
+        return Progress(len(records), 0)
+
+    async def read_now(self, id: str) -> Record:
+        """Read one session whose copy is `id`, if it was not read in its current version.
+
+        What it was read as before stays if it cannot be read now. Raises UsageError for an unknown id, StoreError.
+        """
+        record = (await self.records()).get(id)
+        if record is None:
+            raise UsageError(f"There is no session {id}. `handloom list --all-agents` shows all sessions.")
+        source = self._sources.get(record.session.agent)
+        if source is None or record.is_gone:
+            return record
+        current = await asyncio.to_thread(_current, source, self._places, record.session)
+        if current is None:
+            return record
+        record = _updated(record, id, self._redacted(current))
+        return await self._read(record) if record.is_pending else record
+
+    async def _read(self, record: Record) -> Record:
+        source = self._sources[record.session.agent]
+        try:
+            transcript = await asyncio.to_thread(source.read, record.session)
+            record = await self._store(record, transcript)
+            await self._store_branches(record, transcript.branches)
+            record = record.after_reading()
+        except (OSError, Fault) as error:
+            why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
+            log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
+            record = record.after_reading(wrong=why)
+        await asyncio.to_thread(self._records.put, [record])
+        return record
+
+    async def _store(self, record: Record, transcript: Transcript) -> Record:
+        record = replace(record, session=self._redacted(_completed(record.session, transcript)))
+        builder = EnvelopeBuilder(record.id, datetime.now(UTC), self._redactor)
+        if not transcript.forms:
+            raise Fault("it has no events")
+        events = await asyncio.to_thread(builder.envelopes, transcript.forms)
+        await self.store.put_events(_facts(record), events, builder.blobs.values())
+        return record
+
+    async def _store_branches(self, record: Record, branches: Sequence[Branch]) -> None:
+        """Store each other end of a session as a copy below it."""
+        for number, branch in enumerate(branches, 1):
+            if branch.transcript.forms:
+                id = copy_id(record.session.agent, f"{record.session.id}\n{number}")
+                events = await asyncio.to_thread(
+                    EnvelopeBuilder(id, datetime.now(UTC), self._redactor).envelopes, branch.transcript.forms
+                )
+                facts = replace(_facts(record), id=id, parent=record.id, title=_line(branch.title), size=0, cost=None)
+                await self.store.put_events(facts, events)
+
+    def _discovered(self) -> dict[str, AgentSession]:
+        """Every session that is there, by the id of its copy. A source that fails is left out, and logged."""
+        found: dict[str, AgentSession] = {}
+        for source in self._sources.values():
+            try:
+                for session in source.discover(self._places):
+                    found.setdefault(copy_id(session.agent, session.id), self._redacted(session))
+            except Exception:  # one broken reader must not hide the sessions of the others
+                log.exception("the sessions of %s could not be listed", source.title)
+        return found
+
+    def _redacted(self, session: AgentSession) -> AgentSession:
+        return replace(session, title=self._redactor.redact_text(session.title)) if self._redactor else session
+
+    @asynccontextmanager
+    async def _alone(self) -> AsyncIterator[None]:
+        """Raises StoreBusyError if another process updates the library."""
+        lock = FileLock(self._folder / _LOCK)
+        if not await asyncio.to_thread(lock.try_acquire):
+            raise StoreBusyError("Another Handloom is reading the sessions of other agents. Wait until it is done.")
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(lock.release)
+
+
+def _current(source: Source, places: Places, session: AgentSession) -> AgentSession | None:
+    """The session as it is now; None if it is gone."""
+    return next((found for found in source.discover(places) if found.id == session.id), None)
+
+
+def _completed(session: AgentSession, transcript: Transcript) -> AgentSession:
+    """The session with what only reading it told."""
+    spent = transcript.usage
+    return replace(
+        session,
+        title=session.title or transcript.title,
+        folder=session.folder or transcript.folder,
+        model=session.model or transcript.model,
+        commit=session.commit or transcript.commit,
+        tokens=session.tokens or spent.prompt + spent.completion,
+        cost=spent.cost if session.cost is None else session.cost,
+    )
+
+
+def _facts(record: Record) -> CopyFacts:
+    session = record.session
+    updated = session.updated_at or datetime.fromtimestamp(session.changed_ns / 1e9, UTC)
+    return CopyFacts(
+        id=record.id,
+        origin=session.agent,
+        origin_of=storable_text(session.id),
+        title=_line(session.title),
+        workspace=storable_text(session.folder),
+        model=_line(session.model),
+        created_at=session.started_at or updated,
+        updated_at=updated,
+        parent=copy_id(session.agent, session.parent_id) if session.parent_id else "",
+        cost=session.cost,
+        size=session.size,
+    )
+
+
+def _line(text: str) -> str:
+    return " ".join(storable_text(text).split())[:TITLE_CHARS]
+
+
+def _updated(known: Record | None, id: str, session: AgentSession) -> Record:
+    """The record of a session that was found, with what is known from reading it before."""
+    if known is None:
+        return Record(id, session)
+    before = known.session
+    filled = replace(
+        session,
+        title=session.title or before.title,
+        folder=session.folder or before.folder,
+        model=session.model or before.model,
+        commit=session.commit or before.commit,
+        tokens=session.tokens or before.tokens,
+        cost=before.cost if session.cost is None else session.cost,
+    )
+    return replace(known, session=filled, is_gone=False)

@@ -1,0 +1,113 @@
+"""Which sessions of other agents are known, and which version of each was read.
+
+A table of its own beside the copies: a lost record costs that its session is read again, nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from core.errors import StoreError
+from core.import_export.agents.source import AgentSession
+from core.store.database import remedy, sqlite3
+
+_TABLE = """
+    CREATE TABLE IF NOT EXISTS sessions (
+        id TEXT PRIMARY KEY,
+        session TEXT NOT NULL,  -- JSON
+        read_size INTEGER NOT NULL,
+        read_ns INTEGER NOT NULL,
+        is_gone INTEGER NOT NULL,
+        wrong TEXT NOT NULL
+    ) STRICT
+"""
+_TIMES = ("started_at", "updated_at", "deleted_at")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A session, and how much of it is here."""
+
+    id: str
+    """The conversation that is its copy."""
+    session: AgentSession
+    read_size: int = -1
+    """Size and time of the version that was read; -1 if it never was."""
+    read_ns: int = -1
+    is_gone: bool = False
+    """Whether its agent has deleted it, so that the copy is all there is."""
+    wrong: str = ""
+    """Why it could not be read; empty if it could."""
+
+    @property
+    def was_read(self) -> bool:
+        """Whether there is a copy with events, perhaps of an earlier version."""
+        return self.read_size >= 0 and not self.wrong
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether the version that is there now must be read."""
+        return not self.is_gone and (self.session.size, self.session.changed_ns) != (self.read_size, self.read_ns)
+
+    def after_reading(self, wrong: str = "") -> Record:
+        """The record once its version was read, or could not be."""
+        return replace(self, read_size=self.session.size, read_ns=self.session.changed_ns, wrong=wrong)
+
+
+class Records:
+    """The table in a file. Every call blocks and is one transaction. Raises StoreError."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def all(self) -> dict[str, Record]:
+        """Every known session by the id of its copy."""
+        with self._opened() as connection:
+            rows = connection.execute("SELECT id, session, read_size, read_ns, is_gone, wrong FROM sessions").fetchall()
+        found = {}
+        for id, session, read_size, read_ns, is_gone, wrong in rows:
+            if (parsed := _parse(session)) is not None:
+                found[id] = Record(id, parsed, read_size, read_ns, bool(is_gone), wrong)
+        return found
+
+    def put(self, records: Iterable[Record]) -> None:
+        with self._opened() as connection:
+            connection.executemany(
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
+                [(r.id, _to_json(r.session), r.read_size, r.read_ns, int(r.is_gone), r.wrong) for r in records],
+            )
+
+    def remove(self, ids: Iterable[str]) -> None:
+        with self._opened() as connection:
+            connection.executemany("DELETE FROM sessions WHERE id = ?", [(id,) for id in ids])
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        try:
+            with closing(sqlite3.connect(self._path, timeout=10)) as connection, connection:
+                connection.execute(_TABLE)
+                yield connection
+        except sqlite3.Error as error:
+            raise StoreError(f"{self._path} cannot be used: {error}. {remedy(error)}") from error
+
+
+def _to_json(session: AgentSession) -> str:
+    fields = asdict(session)
+    texts = {name: at.isoformat() for name in _TIMES if isinstance(at := fields[name], datetime)}
+    return json.dumps({**fields, **texts, "root": str(session.root), "path": str(session.path)})
+
+
+def _parse(text: str) -> AgentSession | None:
+    """The session; None for one that another version stored in another form, which is found again."""
+    try:
+        fields: Mapping[str, Any] = json.loads(text)
+        times = {name: datetime.fromisoformat(at) for name in _TIMES if (at := fields[name]) is not None}
+        return AgentSession(**{**fields, **times, "root": Path(fields["root"]), "path": Path(fields["path"])})
+    except (ValueError, TypeError, KeyError):
+        return None

@@ -1,0 +1,276 @@
+"""The library finds the sessions of other agents, keeps copies, and changes nothing of theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import StoreBusyError, UsageError
+from core.import_export.agents.source import AgentSession, Places, Source
+from core.import_export.agents.transcript import Transcript
+from core.import_export.bounded_json import Fault
+from core.library.all_sessions import AllSessions
+from core.library.library import Library, copy_id, library_home
+from core.secrets import Redactor
+from core.store.conversations import ConversationFilter
+from core.store.event_store import EventStore
+from core.store.reader import EventReader
+from tests.library.diary import DIARY, write
+
+START: dict[str, Any] = {"title": "Mend the pump", "folder": "/work/pump", "at": "2026-03-01T10:00:00+00:00"}
+SAID: dict[str, Any] = {"user": "Why does it drip?", "at": "2026-03-01T10:00:01+00:00"}
+DONE: dict[str, Any] = {"run": "ls valves", "output": "one\ntwo", "at": "2026-03-01T10:00:02+00:00"}
+TOLD: dict[str, Any] = {"agent": "A washer is worn.", "at": "2026-03-01T10:00:03+00:00"}
+
+
+@pytest.fixture
+def user(tmp_path: Path) -> Path:
+    return tmp_path / "user"
+
+
+@pytest.fixture
+async def library(tmp_path: Path, user: Path) -> AsyncIterator[Library]:
+    async with _library(tmp_path, user) as opened:
+        yield opened
+
+
+def _library(tmp_path: Path, user: Path, *, keeps: bool = True, sources: tuple[Source, ...] = (DIARY,)) -> Library:
+    return Library(tmp_path / "home", places=Places(user), sources=sources, keeps=keeps)
+
+
+async def test_session_is_listed_before_it_is_read(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID)
+    progress = await library.find()
+    (info,) = await library.store.conversations()
+    assert (progress.found, progress.pending) == (1, 1)
+    assert (info.title, info.workspace, info.origin, info.origin_of) == ("Mend the pump", "/work/pump", "diary", "a")
+    assert info.event_count == 0
+    assert info.updated_at.isoformat() == START["at"]
+
+
+async def test_read_session_has_its_events(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID, DONE, TOLD)
+    await library.find()
+    assert (await library.read_pending()).pending == 0
+    events = await library.store.read(copy_id("diary", "a"))
+    assert [type(each.event).__name__ for each in events] == [
+        "MessageAction",
+        "CmdRunAction",
+        "CmdOutputObservation",
+        "MessageAction",
+    ]
+    assert events[2].cause == 1
+    assert [hit.event_id for hit in await library.store.search("washer")] == [3]
+
+
+async def test_session_that_grew_keeps_its_events_and_gains_the_new_ones(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID)
+    await library.find()
+    await library.read_pending()
+    key = await library.store._key(copy_id("diary", "a"))
+    write(user, "a", DONE, TOLD, append=True)
+    record = await library.read_now(copy_id("diary", "a"))
+    assert not record.is_pending
+    assert len(await library.store.read(record.id)) == 4
+    assert await library.store._key(record.id) == key
+
+
+async def test_session_that_was_rewritten_is_replaced(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID, DONE, TOLD)
+    await library.find()
+    await library.read_pending()
+    write(user, "a", START, {**SAID, "user": "Where is the leak?"})
+    await library.find()
+    await library.read_pending()
+    (event,) = await library.store.read(copy_id("diary", "a"))
+    assert event.event.message == "Where is the leak?"
+    assert await library.store.search("washer") == []
+
+
+async def test_unchanged_session_is_not_read_again(tmp_path: Path, user: Path) -> None:
+    reads: list[str] = []
+
+    def read(session: AgentSession) -> Transcript:
+        reads.append(session.id)
+        return DIARY.read(session)
+
+    write(user, "a", START, SAID)
+    async with _library(tmp_path, user, sources=(Source("diary", "Diary", DIARY.discover, read),)) as library:
+        for _time in range(3):
+            await library.find()
+            await library.read_pending()
+    assert reads == ["a"]
+
+
+async def test_copy_stays_when_its_agent_deletes_the_session(library: Library, user: Path) -> None:
+    path = write(user, "a", START, SAID, TOLD)
+    await library.find()
+    await library.read_pending()
+    path.unlink()
+    await library.find()
+    record = (await library.records())[copy_id("diary", "a")]
+    assert record.is_gone
+    assert len(await library.store.read(record.id)) == 2
+    write(user, "a", START, SAID, TOLD)
+    await library.find()
+    assert not (await library.records())[record.id].is_gone
+
+
+async def test_nothing_stays_without_the_users_yes(tmp_path: Path, user: Path) -> None:
+    path = write(user, "a", START, SAID, TOLD)
+    async with _library(tmp_path, user, keeps=False) as library:
+        await library.find()
+        await library.read_pending()
+        path.unlink()
+        await library.find()
+        assert await library.store.conversations() == []
+        assert await library.store.search("washer") == []
+        assert await library.records() == {}
+
+
+async def test_sources_that_are_off_keep_what_they_have(tmp_path: Path, user: Path) -> None:
+    write(user, "a", START, SAID)
+    async with _library(tmp_path, user) as library:
+        await library.find()
+        await library.read_pending()
+    async with _library(tmp_path, user, sources=()) as library:
+        await library.find()
+        assert not (await library.records())[copy_id("diary", "a")].is_gone
+
+
+async def test_session_that_cannot_be_read_says_why_and_is_tried_again_when_it_changes(
+    tmp_path: Path, user: Path
+) -> None:
+    def read(session: AgentSession) -> Transcript:
+        if "SAID" not in session.path.read_text():
+            raise Fault("it is cut off")
+        return DIARY.read(session)
+
+    path = write(user, "a", START)
+    async with _library(tmp_path, user, sources=(Source("diary", "Diary", DIARY.discover, read),)) as library:
+        await library.find()
+        await library.read_pending()
+        record = (await library.records())[copy_id("diary", "a")]
+        assert (record.wrong, record.is_pending) == ("it is cut off", False)
+        with path.open("a") as file:
+            file.write('{"user": "SAID", "at": 1}\n')
+        record = await library.read_now(record.id)
+        assert record.wrong == ""
+        assert len(await library.store.read(record.id)) == 1
+
+
+async def test_broken_reader_does_not_hide_the_sessions_of_others(tmp_path: Path, user: Path) -> None:
+    def fail(places: Places) -> list[AgentSession]:
+        raise RuntimeError("a fault of this reader")
+
+    write(user, "a", START, SAID)
+    async with _library(tmp_path, user, sources=(Source("x", "X", fail, DIARY.read), DIARY)) as library:
+        assert (await library.find()).found == 1
+
+
+async def test_branch_and_sub_agent_are_below_their_session(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID, {"other": "Another way"})
+    write(user, "b", {**START, "title": "Look at the valves", "parent": "a"}, SAID)
+    await library.find()
+    await library.read_pending()
+    below = await library.store.descendants(copy_id("diary", "a"))
+    assert sorted(info.title for info in below) == ["Another way", "Look at the valves"]
+
+
+async def test_secrets_are_redacted(tmp_path: Path, user: Path) -> None:
+    write(user, "a", {**START, "title": "With hunter2-hunter2"}, {**SAID, "user": "The key is hunter2-hunter2."})
+    redactor = Redactor(["hunter2-hunter2"])
+    async with Library(tmp_path / "home", places=Places(user), sources=(DIARY,), redactor=redactor) as library:
+        await library.find()
+        await library.read_pending()
+        (event,) = await library.store.read(copy_id("diary", "a"))
+        (info,) = await library.store.conversations()
+    assert "hunter2" not in event.event.message
+    assert "hunter2" not in info.title + info.first_line
+    assert b"hunter2" not in (library_home(tmp_path / "home") / "sessions.db").read_bytes()
+
+
+async def test_files_of_the_agent_are_as_before(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID)
+    before = _tree(user)
+    await library.find()
+    await library.read_pending()
+    await library.read_now(copy_id("diary", "a"))
+    assert _tree(user) == before
+
+
+def _tree(folder: Path) -> dict[str, tuple[int, int, bytes]]:
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        status = path.lstat()
+        content = path.read_bytes() if stat.S_ISREG(status.st_mode) else b""
+        found[str(path)] = status.st_mode, status.st_mtime_ns, content
+    return found
+
+
+async def test_only_one_process_updates(tmp_path: Path, user: Path, library: Library) -> None:
+    async with _library(tmp_path, user) as other, library._alone():
+        with pytest.raises(StoreBusyError, match="Another Handloom is reading"):
+            await other.find()
+    await library.find()
+
+
+async def test_cancelled_reading_keeps_what_was_read(library: Library, user: Path) -> None:
+    for number in range(20):
+        write(user, f"s{number:02}", START, SAID)
+    await library.find()
+    reading = asyncio.current_task()
+    assert reading is not None
+    left: list[int] = []
+
+    async def read() -> None:
+        await library.read_pending(lambda progress: left.append(progress.pending))
+
+    task = asyncio.create_task(read())
+    while not left:
+        await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (await library.find()).pending < 20
+    assert (await library.read_pending()).pending == 0
+    assert len(await library.store.conversations()) == 20
+
+
+async def test_unknown_session_says_what_to_do(library: Library) -> None:
+    with pytest.raises(UsageError, match="handloom list --all-agents"):
+        await library.read_now("0" * 32)
+
+
+async def test_library_is_private(library: Library, tmp_path: Path) -> None:
+    assert stat.S_IMODE(os.stat(library_home(tmp_path / "home")).st_mode) == 0o700
+
+
+async def test_own_conversations_and_copies_are_one_list(tmp_path: Path, user: Path, library: Library) -> None:
+    write(user, "a", START, SAID)
+    write(user, "b", {**START, "title": "Older", "at": "2025-01-01T00:00:00+00:00"}, TOLD)
+    await library.find()
+    await library.read_pending()
+    home = tmp_path / "home"
+    async with EventStore(home) as own, EventReader(library_home(home)) as copies:
+        await own.create_conversation("own", title="Ours", workspace="/w", model="m")
+        both = AllSessions([own, copies])
+        everything = await both.listing.page(ConversationFilter())
+        assert [info.title for info in everything] == ["Ours", "Mend the pump", "Older"]
+        assert [info.title for info in await both.listing.page(ConversationFilter(), offset=1, limit=1)] == [
+            "Mend the pump"
+        ]
+        titles = [info.title for info in await both.listing.page(ConversationFilter(), order="title")]
+        assert titles == ["Mend the pump", "Older", "Ours"]
+        assert await both.listing.count(ConversationFilter()) == 3
+        assert await both.listing.origins() == ["diary"]
+        assert await both.home_of("own") == home
+        assert await both.home_of(copy_id("diary", "a")) == library_home(home)
+        (hit,) = await both.search("washer")
+        assert hit.conversation_id == copy_id("diary", "b")
+        assert await both.search("washer", before=hit) == []
