@@ -216,7 +216,7 @@ def _replay(options: argparse.Namespace) -> int:
         from tui.replay.replay_start import resolve_source  # after `speak`, because it has texts
 
         try:
-            kept, conversation_id = resolve_source(options.what, home, stack)
+            kept, conversation_id = resolve_source(options, home, stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2

@@ -6,15 +6,16 @@ milliseconds. Reads only; `home_of` tells where a conversation is, for those who
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from heapq import merge
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from core.errors import UsageError
-from core.store.conversations import ConversationFilter, ConversationInfo
+from core.store.conversations import ConversationFilter, ConversationInfo, ConversationListing
 from core.store.reader import EventReader
 from core.store.search_index import Hit
 
@@ -22,9 +23,11 @@ from core.store.search_index import Hit
 class AllSessions:
     """Several stores as one source for lists. The first one is our own."""
 
-    def __init__(self, readers: Sequence[EventReader]) -> None:
+    def __init__(self, readers: Sequence[EventReader], origins: Sequence[Collection[str] | None] = ()) -> None:
+        """`origins` limits a reader to conversations of these origins; None, the default, has all."""
         self._readers = tuple(readers)
-        self.listing = MergedListing(self._readers)
+        self._origins = tuple(origins) or (None,) * len(self._readers)
+        self.listing = MergedListing(self._readers, self._origins)
 
     async def reader_of(self, conversation_id: str) -> EventReader:
         """The store that has a conversation. Raises UsageError for an unknown one."""
@@ -53,36 +56,55 @@ class AllSessions:
         """As `EventReader.search` in each store, one after the other, so that a conversation's hits stay together."""
         found: list[Hit] = []
         last = None if before is None else await self.reader_of(before.conversation_id)
-        for reader in self._readers:
-            if last is None or reader is last:
-                after = before if reader is last else None
-                found += await reader.search(text, limit=limit - len(found), before=after)
-                last = None
+        for reader, origins in zip(self._readers, self._origins, strict=True):
+            if last is not None and reader is not last:
+                continue
+            found += await _search(reader, origins, text, limit - len(found), before if last is not None else None)
+            last = None
             if len(found) >= limit:
                 break
         return found
 
 
-class MergedListing:
-    """The listings of several stores as one. A store that has no conversation that matches costs one query."""
+async def _search(
+    reader: EventReader, origins: Collection[str] | None, text: str, limit: int, before: Hit | None
+) -> list[Hit]:
+    """The hits in conversations of these origins."""
+    found: list[Hit] = []
+    known: dict[str, bool] = {}
+    while page := await reader.search(text, limit=limit, before=before):
+        for hit in page:
+            if hit.conversation_id not in known:
+                info = await reader.conversation(hit.conversation_id)
+                known[hit.conversation_id] = origins is None or info.origin in origins
+            if known[hit.conversation_id]:
+                found.append(hit)
+        if len(page) < limit or len(found) >= limit:
+            break
+        before = page[-1]
+    return found[:limit]
 
-    def __init__(self, readers: Sequence[EventReader]) -> None:
+
+class MergedListing:
+    """The listings of several stores as one."""
+
+    def __init__(self, readers: Sequence[EventReader], origins: Sequence[Collection[str] | None]) -> None:
         self._listings = [reader.listing for reader in readers]
+        self._origins = [None if each is None else frozenset(each) for each in origins]
 
     async def page(
         self, where: ConversationFilter, *, order: str = "updated", offset: int = 0, limit: int = 100
     ) -> list[ConversationInfo]:
         """As `ConversationListing.page`, in the same order."""
         end = offset + limit
-        pages = [await each.page(where, order=order, limit=end) for each in self._listings]
-        pages = [page for page in pages if page]
+        pages = [page for each, inner in self._each(where) if (page := await each.page(inner, order=order, limit=end))]
         if len(pages) == 1:
             return pages[0][offset:end]
         key, is_reversed = _KEYS[order]
         return list(islice(merge(*pages, key=key, reverse=is_reversed), offset, end))
 
     async def count(self, where: ConversationFilter) -> int:
-        return sum([await each.count(where) for each in self._listings])
+        return sum([await each.count(inner) for each, inner in self._each(where)])
 
     async def delegate_counts(self, ids: Sequence[str]) -> dict[str, int]:
         return {id: count for each in self._listings for id, count in (await each.delegate_counts(ids)).items()}
@@ -99,6 +121,10 @@ class MergedListing:
             with suppress(UsageError):
                 return await each.resolve(text)
         return await self._listings[-1].resolve(text)
+
+    def _each(self, where: ConversationFilter) -> Iterator[tuple[ConversationListing, ConversationFilter]]:
+        for listing, origins in zip(self._listings, self._origins, strict=True):
+            yield listing, where if origins is None else replace(where, origins=origins)
 
 
 _Key = Callable[[ConversationInfo], Any]

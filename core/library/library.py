@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from core.errors import StoreBusyError, UsageError
+from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.table import SOURCES
 from core.import_export.agents.transcript import Branch, Transcript
@@ -59,10 +60,9 @@ def chosen_sources(names: Collection[str] | None = None) -> tuple[Source, ...]:
     """The sources of these names, or all. Raises UsageError for a name that is none."""
     if names is None:
         return tuple(SOURCES.values())
-    unknown = [name for name in names if name not in SOURCES]
-    if unknown:
-        raise UsageError(f"There is no agent {unknown[0]!a} here. Choose from: {', '.join(SOURCES)}.")
-    return tuple(SOURCES[name] for name in names)
+    if unknown := [name for name in names if name not in AGENTS]:
+        raise UsageError(f"There is no agent {unknown[0]!a} here. Choose from: {', '.join(AGENTS)}.")
+    return tuple(SOURCES[name] for name in names if name in SOURCES)
 
 
 class Library:
@@ -152,6 +152,11 @@ class Library:
             return record
         record = _updated(record, id, self._redacted(current))
         return await self._read(record) if record.is_pending else record
+
+    async def forget(self, id: str) -> None:
+        """Remove the copy of a session. One that is still there is found again. Raises StoreError."""
+        await self.store.forget([id])
+        await asyncio.to_thread(self._records.remove, [id])
 
     async def _read(self, record: Record) -> Record:
         source = self._sources[record.session.agent]

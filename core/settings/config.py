@@ -24,7 +24,14 @@ from core.secrets import is_secret_name
 from core.secrets.command_secrets import is_usable
 from core.security.confirmation import ConfirmMode
 from core.settings.screen_settings import ScreenSettings
-from core.settings.sections import CondenserSettings, MCPSettings, MemorySettings, SecuritySettings, TrustSettings
+from core.settings.sections import (
+    CondenserSettings,
+    LibrarySettings,
+    MCPSettings,
+    MemorySettings,
+    SecuritySettings,
+    TrustSettings,
+)
 
 PREFIX = "HANDLOOM__"
 Keys = Annotated[dict[str, Any], BeforeValidator(lambda value: value if isinstance(value, dict) else {})]
@@ -235,6 +242,7 @@ class Settings(SettingsSection):
     """Models under your own names, each in a section [models.NAME]."""
     conversations: ConversationSettings = ConversationSettings()
     condenser: CondenserSettings = CondenserSettings()
+    library: LibrarySettings = LibrarySettings()
     memory: MemorySettings = MemorySettings()
     sandbox: SandboxSettings = SandboxSettings()
     docker: DockerSettings = DockerSettings()

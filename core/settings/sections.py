@@ -114,6 +114,17 @@ class TrustSettings(SettingsSection):
     """Names of microagents and skills that are never used."""
 
 
+class LibrarySettings(SettingsSection):
+    """The sessions of other agents on this machine, in lists and searches beside your conversations."""
+
+    other_agents: Literal["ask", "show", "hide"] = "ask"
+    """Whether they are read and shown: the list of conversations asks once, always, or never."""
+    keep: bool = True
+    """Whether the copy of a session stays after its agent has deleted the session."""
+    off: Names = ()
+    """Agents whose sessions are not read, such as codex; handloom list --help names them all."""
+
+
 class MemorySettings(SettingsSection):
     """What agents know about other conversations."""
 

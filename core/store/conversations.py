@@ -95,6 +95,8 @@ class ConversationFilter:
     until: datetime | None = None
     origin: str | None = None
     """As `ConversationInfo.origin`."""
+    origins: frozenset[str] | None = None
+    """Any of these origins."""
     parents: bool = False
     """Whether to leave out delegates."""
 
@@ -133,6 +135,9 @@ def where_clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
     if where.origin is not None:
         found.append("c.origin = ?")
         values.append(where.origin)
+    if where.origins is not None:
+        found.append(f"c.origin IN ({', '.join('?' * len(where.origins))})")
+        values.extend(sorted(where.origins))
     if where.parents:
         found.append("c.parent = ''")
     return found, values

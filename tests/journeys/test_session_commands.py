@@ -19,6 +19,7 @@ import pytest
 from tests.doubles import FINISH, bash, write_script
 from tests.program import HANDLOOM, Ended, Handloom
 from tui.cli import command_line
+from tui.cli.command_line import parse
 from tui.replay.replay_start import resolve_source
 from tui.sessions import filter_chips
 
@@ -136,7 +137,7 @@ class TestIds:
         exported = handloom("export", first.conversation[:12])
         assert exported.out == handloom("export", first.conversation).out != ""
         with ExitStack() as stack:
-            found = resolve_source(first.conversation[:12], handloom.home, stack)
+            found = resolve_source(parse(["replay", first.conversation[:12]]), handloom.home, stack)
             assert found == (handloom.home, first.conversation)
 
     def test_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:

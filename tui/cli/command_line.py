@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from core.import_export.agents.names import AGENTS
+
 FORMATS = ("trajectory", "archive", "html", "markdown", "openhands-events", "asciicast")
 """As in `core.import_export.exporter`, which is slow to import; a test compares them."""
 STATES = ("waits", "finished", "error", "stopped", "running")
@@ -233,11 +235,13 @@ def _conversations(commands: Commands) -> None:
     listing.add_argument("--model", metavar="M", help="only conversations with this model")
     listing.add_argument("--state", choices=list(STATES), help="only conversations in this state")
     listing.add_argument("--since", type=_days, metavar="DAYS", help="only conversations updated in the last DAYS days")
+    _agents(listing)
     _json_lines(listing)
 
     search = commands.add_parser("search", help="search messages, actions and output of all conversations")
     search.add_argument("query", metavar="Q", help='words that must all occur, word* for prefixes, "a phrase"')
     search.add_argument("--limit", type=_count, default=50, metavar="N", help="maximum number of matches (default: 50)")
+    _agents(search)
     _json_lines(search)
 
     rename = commands.add_parser("rename", help="rename a conversation")
@@ -255,12 +259,14 @@ def _conversations(commands: Commands) -> None:
 
     show = commands.add_parser("show", help="show cost, tokens and time for one conversation or all")
     show.add_argument("id", metavar="ID", nargs="?", help="the conversation (default: all)")
+    _agents(show)
     _json(show)
 
 
 def _export_import(commands: Commands) -> None:
     export = commands.add_parser("export", help="export a conversation to a file")
     export.add_argument("id", metavar="ID")
+    _agents(export)
     export.add_argument(
         "--format", choices=FORMATS, default="trajectory", help="format of the export (default: trajectory)"
     )
@@ -281,6 +287,7 @@ def _export_import(commands: Commands) -> None:
 def _replay(commands: Commands) -> None:
     replay = commands.add_parser("replay", help="replay a saved conversation without running anything")
     replay.add_argument("what", metavar="ID|FILE", help="the ID of a conversation or an exported file")
+    _agents(replay)
     replay.add_argument(
         "--speed", type=_speed, default=1.0, metavar="X", help="playback speed from 0.25 to 64 (default: 1)"
     )
@@ -305,6 +312,17 @@ def _replay(commands: Commands) -> None:
     )
     again.add_argument("--stop-at-first", action="store_true", help="stop at the first difference")
     again.add_argument("--json", action="store_true", help="print one JSON object per action and a summary")
+
+
+def _agents(command: argparse.ArgumentParser) -> None:
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--all-agents", action="store_true", help="include the sessions of other agents on this machine")
+    which.add_argument(
+        "--from",
+        dest="agents_named",
+        metavar="AGENTS",
+        help=f"only sessions of these agents, separated by commas: handloom, {', '.join(AGENTS)}",
+    )
 
 
 def _count(text: str) -> int:

@@ -24,6 +24,7 @@ from core.secrets import Redactor, from_environment
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from tui.cli.output import answer_to, can_ask, notice, say
+from tui.library.cli import home_of
 
 REDACT, WRITE = "redact", "write"
 """The answers are whole words, so that a single key exports nothing."""
@@ -37,8 +38,8 @@ async def export(options: argparse.Namespace) -> int:
     if output is None and not wanted.is_text and sys.stdout.isatty():
         raise UsageError(f"The format {wanted.name} cannot be printed to a terminal. Name a file with -o.")
     patterns = Patterns.of(os.environ)
-    async with EventReader(home_folder(os.environ)) as reader:
-        conversation_id = await reader.listing.resolve(options.id)
+    home, conversation_id = await home_of(home_folder(os.environ), options, options.id)
+    async with EventReader(home) as reader:
         findings = await scan(reader, conversation_id, patterns, wanted)
         print_findings(findings)
         redacts = options.mask

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from core.import_export.exporter import Format
     from core.import_export.secret_scan import Findings
     from core.store.conversations import ConversationInfo
+    from core.store.reader import EventReader
     from tui.workspace.context import Context
 
 Answer = Literal["redact", "keep"]
@@ -86,13 +87,16 @@ def export_current(app: Context) -> None:
         app.attempt(export_conversation(app, app.tabs.current.id))
 
 
-async def export_conversation(app: Context, conversation_id: str) -> None:
-    """Ask for a format and a file, show the findings, and write the file. Raises HandloomError."""
+async def export_conversation(app: Context, conversation_id: str, reader: EventReader | None = None) -> None:
+    """Ask for a format and a file, show the findings, and write the file. Raises HandloomError.
+
+    `reader` has the conversation; the default is the store of the app.
+    """
     from core.import_export.exporter import FORMATS, export, in_thread
     from core.import_export.secret_scan import Cleaner, Patterns, scan
 
     assert app.manager is not None
-    store = app.manager.store
+    store = reader or app.manager.store
     info = await store.conversation(conversation_id)
     choices = [Choice(row.name, row.name, descriptions()[row.name]) for row in FORMATS.values()]
     chosen = await app.push_screen_wait(ChoiceScreen(_("Export as"), choices))

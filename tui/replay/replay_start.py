@@ -26,6 +26,8 @@ from tui.shortcuts.command import keyed
 from tui.trust.commands import ask_trust
 
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from core.store.bookmarks import Bookmarks
     from core.store.conversations import ConversationInfo
     from core.store.reader import EventReader
@@ -172,27 +174,23 @@ async def take_over(app: Context, tab: FollowTab) -> None:
     await app.tabs.drop(tab)
 
 
-def resolve_source(what: str, home: Path, stack: ExitStack) -> tuple[Path, str]:
-    """The home and the id of the conversation to replay; temporary files are removed with `stack`.
+def resolve_source(options: Namespace, home: Path, stack: ExitStack) -> tuple[Path, str]:
+    """The home and the id of the conversation that `options.what` names; temporary files are removed with `stack`.
 
     An id may be given by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
     """
     from core.errors import UsageError
 
+    what: str = options.what
     path = Path(what).expanduser()
     if not path.exists():
         if "/" in what or path.suffix:
             raise UsageError(f"There is no file {what!a}. Pass a file or a conversation ID (see `handloom list`).")
-        return home, asyncio.run(_resolve_id(home, what))
+        from tui.library.cli import home_of
+
+        return asyncio.run(home_of(home, options, what))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handloom-replay-")))
     return scratch, asyncio.run(_import(path, scratch))
-
-
-async def _resolve_id(home: Path, text: str) -> str:
-    from core.store.reader import EventReader
-
-    async with EventReader(home) as reader:
-        return await reader.listing.resolve(text)
 
 
 async def _import(path: Path, home: Path) -> str:

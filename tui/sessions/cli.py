@@ -27,6 +27,7 @@ from core.store.reader import EventReader
 from core.store.search_index import Hit
 from tui.cli.output import can_ask, is_confirmed, notice, say
 from tui.i18n import _, counted
+from tui.library.cli import all_sessions
 from tui.sessions.conversation_list import bytes_of, dollars
 from tui.sessions.filter_chips import STATES
 from tui.terminal_io.sanitizer import sanitize_line
@@ -48,8 +49,13 @@ async def list_conversations(options: argparse.Namespace) -> int:
         since=datetime.now(UTC) - timedelta(days=options.since) if options.since is not None else None,
         parents=not options.all,
     )
-    async with EventReader(home_folder(os.environ)) as reader:
-        found = await reader.conversations(limit=ALL, where=where)
+    home = home_folder(os.environ)
+    async with all_sessions(home, options) as sessions:
+        if sessions is not None:
+            found = await sessions.listing.page(where, limit=ALL)
+        else:
+            async with EventReader(home) as reader:
+                found = await reader.conversations(limit=ALL, where=where)
     for info in found:
         say(json.dumps(info_to_dict(info)) if options.json else info_line(info, _width()))
     return ExitStatus.FINISHED
@@ -103,13 +109,14 @@ async def search(options: argparse.Namespace) -> int:
     """`handloom search Q`: matching events, the newest conversation first."""
     if not options.query.strip():
         raise UsageError("The search is empty. Give at least one word.")
-    async with EventStore(home_folder(os.environ)) as store:
+    home, infos = home_folder(os.environ), dict[str, ConversationInfo]()
+    async with EventStore(home) as store, all_sessions(home, options, reads=True) as sessions:
         await store.index()
-        hits = await store.search(options.query, limit=options.limit)
-        infos: dict[str, ConversationInfo] = {}
+        found = store if sessions is None else sessions
+        hits = await found.search(options.query, limit=options.limit)
         for hit in hits:
             if hit.conversation_id not in infos:
-                infos[hit.conversation_id] = await store.conversation(hit.conversation_id)
+                infos[hit.conversation_id] = await found.conversation(hit.conversation_id)
     if options.json:
         for hit in hits:
             say(json.dumps(hit_to_dict(hit, infos[hit.conversation_id])))

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from core.errors import UsageError
 from tui.events.commands import go_to_event
 from tui.export.commands import export_conversation
 from tui.i18n import _
+from tui.library.commands import AgentSessions
 from tui.replay.replay_start import open_replay
 from tui.shortcuts.command import Command, Group
 from tui.workspace.conversation_start import fork_from, show_conversation
 
 if TYPE_CHECKING:
+    from core.library.all_sessions import AllSessions
     from core.store.conversations import ConversationInfo
     from tui.rerun.commands import Reruns
     from tui.sessions.session_rows import OpenState
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from tui.workspace.tab import Tab
 
 
+UPDATING = "sessions of other agents"
 PREVIEW_MESSAGES = 6
 MESSAGE_CHARS = 600
 BACK_PAGES = 40
@@ -33,26 +37,58 @@ class SessionManager:
     def __init__(self, app: Context, reruns: Reruns) -> None:
         self._app, self._reruns = app, reruns
         self._state: ScreenState | None = None
+        self._sessions: AllSessions | None = None
+        """What the list shows while it is open."""
 
     def open(self) -> None:
         self._app.attempt(self._choose())
 
     async def _choose(self) -> None:
-        from tui.sessions.screen import SessionsScreen
-        from tui.sessions.session_search import ScreenState, SessionActions
-
         if self._app.manager is None:
             self._app.flash(_("Handloom is still starting."))
             return
+        agents = AgentSessions(self._app)
+        await agents.ask()
+        async with agents.opened(self._app.manager.store) as sessions:
+            choice = await self._ask(agents, sessions)
+            home = await sessions.home_of(choice.conversation_id) if choice is not None and sessions else None
+        if choice is not None and home not in (None, self._app.manager.store.home):
+            await self._run_choice_of_agent(agents, choice)
+        elif choice is not None:
+            await self._run_choice(choice)
+
+    async def _ask(self, agents: AgentSessions, sessions: AllSessions | None) -> SessionChoice | None:
+        """Show the list, and update the sessions of other agents while it is open."""
+        from tui.sessions.screen import SessionsScreen
+        from tui.sessions.session_search import ScreenState, SessionActions
+
+        assert self._app.manager is not None
         state = self._state = self._state or ScreenState()
         store = self._app.manager.store
+        self._sessions = sessions
         actions = SessionActions(
-            store, self._open_states, self._recent_messages, store.index, self._rename, self._delete
+            sessions or store, self._open_states, self._recent_messages, store.index, self._rename, self._delete
         )
-        here = self._app.tabs.folder
-        choice = await self._app.push_screen_wait(SessionsScreen(actions, here, state))
-        if choice is not None:
-            await self._run_choice(choice)
+        screen = SessionsScreen(actions, self._app.tabs.folder, state)
+        if sessions is not None:
+            self._app.attempt(agents.update(screen.show_progress), UPDATING, exclusive=True)
+        try:
+            return await self._app.push_screen_wait(screen)
+        finally:
+            self._app.cancel(UPDATING)
+            self._sessions = None
+
+    async def _run_choice_of_agent(self, agents: AgentSessions, choice: SessionChoice) -> None:
+        """Do something with a session of another agent, which is only ever read."""
+        id, event_id = choice.conversation_id, choice.event_id
+        match choice.kind:
+            case "export":
+                async with agents.read_session(id) as copies:
+                    await export_conversation(self._app, id, copies)
+            case "fork" | "again":
+                await agents.go_on(id, event_id)
+            case _:
+                await agents.replay(id, event_id)
 
     async def _run_choice(self, choice: SessionChoice) -> None:
         assert self._app.manager is not None
@@ -103,7 +139,9 @@ class SessionManager:
 
         assert self._app.manager is not None
         wanted = EventFilter(kinds=frozenset({"action:message"}))
-        page = await self._app.manager.store.read(conversation_id, limit=PREVIEW_MESSAGES, newest=True, where=wanted)
+        sessions = self._sessions
+        reader = self._app.manager.store if sessions is None else await sessions.reader_of(conversation_id)
+        page = await reader.read(conversation_id, limit=PREVIEW_MESSAGES, newest=True, where=wanted)
         names = {EventSource.USER: _("you"), EventSource.AGENT: _("agent")}
         return [
             (names.get(envelope.source, str(envelope.source)), envelope.event.content[:MESSAGE_CHARS])
@@ -113,15 +151,18 @@ class SessionManager:
 
     async def _rename(self, conversation_id: str, title: str) -> None:
         assert self._app.manager is not None
+        if await self._is_of_agent(conversation_id):
+            raise UsageError(_("This session belongs to another agent, so it is not renamed here."))
         await self._app.manager.rename(conversation_id, title)
         for tab in self._app.tabs.all:
             if tab.id == conversation_id:
                 self._app.wake(tab)
 
     async def _delete(self, conversation_id: str, later: bool) -> None:
-        from core.errors import UsageError
-
         assert self._app.manager is not None
+        if await self._is_of_agent(conversation_id):
+            await AgentSessions(self._app).forget(conversation_id)
+            return
         deleted = {conversation_id, *(info.id for info in await self._app.manager.store.descendants(conversation_id))}
         tabs = [tab for tab in self._app.tabs.all if tab.id in deleted]
         if any(tab.running for tab in tabs):
@@ -129,6 +170,11 @@ class SessionManager:
         for tab in tabs:
             await self._app.tabs.drop(tab)
         await self._app.manager.delete(conversation_id, later=later)
+
+    async def _is_of_agent(self, conversation_id: str) -> bool:
+        assert self._app.manager is not None
+        home = None if self._sessions is None else await self._sessions.home_of(conversation_id)
+        return home not in (None, self._app.manager.store.home)
 
 
 ROWS = (

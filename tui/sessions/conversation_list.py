@@ -14,6 +14,7 @@ from core.store.search_index import Hit
 from tui.delegation.delegate_tabs import as_tree
 
 if TYPE_CHECKING:
+    from core.library.all_sessions import AllSessions
     from core.store.reader import EventReader
 
 PAGE = 100
@@ -32,7 +33,7 @@ class Entry(NamedTuple):
 class SessionList:
     """A list over a source, empty until `begin`."""
 
-    def __init__(self, source: EventReader) -> None:
+    def __init__(self, source: EventReader | AllSessions) -> None:
         self._source = source
         self._where = ConversationFilter()
         self._order = ORDERS[0]
@@ -132,7 +133,7 @@ NEAR = 20
 class HitList:
     """The hits of a search below headings, empty until `begin`. A heading is a ConversationInfo."""
 
-    def __init__(self, source: EventReader) -> None:
+    def __init__(self, source: EventReader | AllSessions) -> None:
         self._source = source
         self._query = ""
         self._generation = 0

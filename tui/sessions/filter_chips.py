@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
+from core.import_export.agents.names import AGENTS
 from core.store.conversations import ConversationFilter
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
@@ -57,7 +58,14 @@ STATE_WORDS = {
     "running": _("running"),
 }
 AGES_DAYS = (1, 7, 30, 365)
-ORIGINS = {"": _("started here"), "fork": _("fork"), "import": _("import"), "again": _("run again")}
+ORIGINS = {
+    "": _("started here"),
+    "fork": _("fork"),
+    "import": _("import"),
+    "again": _("run again"),
+    **{name: agent.title for name, agent in AGENTS.items()},
+}
+OUR_ORIGINS = tuple(name for name in ORIGINS if name not in AGENTS)
 
 
 class ChipLabel(NamedTuple):
@@ -104,7 +112,7 @@ class Filters:
             case Chip.AGE:
                 return self.with_value(chip, _next(self.age_days, [0, *AGES_DAYS]))
             case Chip.ORIGIN:
-                return self.with_value(chip, _next(self.origin, [None, *ORIGINS]))
+                return self.with_value(chip, _next(self.origin, [None, *OUR_ORIGINS]))
             case Chip.MODEL:
                 return self.with_value(chip, "")
 

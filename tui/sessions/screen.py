@@ -19,7 +19,7 @@ from core.store.conversations import ConversationInfo
 from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen, SureScreen, TextScreen
 from tui.i18n import _, counted
 from tui.sessions.conversation_list import ORDERS, bytes_of
-from tui.sessions.filter_chips import KEYS, NAMES, Chip, Filters
+from tui.sessions.filter_chips import KEYS, NAMES, ORIGINS, OUR_ORIGINS, Chip, Filters
 from tui.sessions.session_rows import CLOSED
 from tui.sessions.session_search import FILTER_PLACEHOLDER, TYPED_S, SessionChoice, SessionSearchScreen
 from tui.sessions.view import ChipBar
@@ -140,6 +140,8 @@ class SessionsScreen(SessionSearchScreen):
     def _turn(self, chip: Chip) -> None:
         if chip is Chip.MODEL:
             self._in_background("model", self._choose_model)
+        elif chip is Chip.ORIGIN:
+            self._in_background("origin", self._turn_origin)
         else:
             self._set_filters(self._state.filters.next_value(chip, self._here))
 
@@ -154,6 +156,18 @@ class SessionsScreen(SessionSearchScreen):
         name = await self.app.push_screen_wait(ChoiceScreen(_("Model"), choices))
         if name is not None:
             self._set_filters(self._state.filters.with_value(Chip.MODEL, name))
+
+    async def _turn_origin(self) -> None:
+        """The next origin, or a list of them if there are sessions of other agents."""
+        agents = [name for name in await self._actions.store.listing.origins() if name not in OUR_ORIGINS]
+        if not agents:
+            self._set_filters(self._state.filters.next_value(Chip.ORIGIN, self._here))
+            return
+        any_origin = Choice("*", _("any"))
+        choices = [any_origin] + [Choice(name, ORIGINS.get(name, name)) for name in (*OUR_ORIGINS, *agents)]
+        name = await self.app.push_screen_wait(ChoiceScreen(_("Origin"), choices))
+        if name is not None:
+            self._set_filters(self._state.filters.with_value(Chip.ORIGIN, None if name == "*" else name))
 
     # -- one conversation ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from textual import events
@@ -32,10 +33,13 @@ from tui.sessions.view import ChipBar, RowsView
 from tui.terminal_io.sanitizer import sanitize
 
 if TYPE_CHECKING:
+    from core.library.all_sessions import AllSessions
     from core.store.reader import EventReader
 
 PREVIEW_FROM = 120
 """Width from which a preview is shown beside the list."""
+REFRESH_S = 1.0
+"""Shortest time between two refreshes while sessions are read."""
 TYPED_S = 0.15
 """Wait after the last key before the store is queried."""
 ORDER_WORDS = {
@@ -63,7 +67,7 @@ class SessionChoice(NamedTuple):
 class SessionActions(NamedTuple):
     """The operations that the screen needs. All raise HandloomError."""
 
-    store: EventReader
+    store: EventReader | AllSessions
     open_states: Callable[[Sequence[ConversationInfo]], Awaitable[Mapping[str, OpenState]]]
     recent_messages: Callable[[str], Awaitable[Sequence[tuple[str, str]]]]
     """The last messages of a conversation, as pairs of who and what."""
@@ -124,6 +128,8 @@ class SessionSearchScreen(ModalScreen[SessionChoice | None]):
         self._all = 0
         self._searches = False
         """Whether the field searches all texts instead of filtering the list."""
+        self._pending = 0
+        self._refreshed_at = 0.0
         self._shown: tuple[bool, str] | None = None
         """What the rows show: whether it is a search, and for which text. None before the first rows."""
 
@@ -150,6 +156,13 @@ class SessionSearchScreen(ModalScreen[SessionChoice | None]):
 
     def on_descendant_focus(self) -> None:
         self._show_keys()
+
+    def show_progress(self, pending: int) -> None:
+        """Show the sessions that another process has found or read; `pending` are still to be read."""
+        self._pending = pending
+        if self.is_mounted and not self._searches and (not pending or monotonic() - self._refreshed_at > REFRESH_S):
+            self._refreshed_at = monotonic()
+            self._read(at=self._state.conversation_id)
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
@@ -245,6 +258,8 @@ class SessionSearchScreen(ModalScreen[SessionChoice | None]):
             counts = counted(self._hits.hits, "{n} match", "{n} matches") + ("" if self._hits.is_complete else " +")
             if self._hits.behind:
                 counts += " · " + _("{n} events are not indexed yet").format(n=f"{self._hits.behind:,}")
+        elif self._pending:
+            counts += " · " + _("{n} being read").format(n=f"{self._pending:,}")
         elif self._selected_ids:
             counts += " · " + _("{n} selected").format(n=len(self._selected_ids))
         chips = () if self._searches else self._state.filters.labels()

@@ -25,6 +25,7 @@ from core.store.event_store import EventStore
 from core.store.writer import Spent
 from tui.cli.output import say
 from tui.i18n import _
+from tui.library.cli import home_of
 from tui.sessions.cli import info_line, info_to_dict
 from tui.terminal_io.sanitizer import sanitize_line
 
@@ -43,11 +44,14 @@ async def report(store: EventStore, conversation_id: str) -> str:
 
 async def show(options: argparse.Namespace) -> int:
     """Run `handloom show [ID]`. Raises UsageError for an unknown conversation."""
-    async with EventStore(home_folder(os.environ)) as store:
-        if options.id is None:
-            say(await _show_all(store, options.json))
-        else:
-            say(await _show_one(store, await store.listing.resolve(options.id), options.json))
+    home = home_folder(os.environ)
+    if options.id is not None:
+        where, id = await home_of(home, options, options.id)
+        async with EventStore(where) as store:
+            say(await _show_one(store, id, options.json))
+        return ExitStatus.FINISHED
+    async with EventStore(home) as store:
+        say(await _show_all(store, options.json))
     return ExitStatus.FINISHED
 
 

@@ -1,0 +1,57 @@
+"""Going on with a session of another agent: a conversation of our own that begins with its events."""
+
+from __future__ import annotations
+
+from core.errors import UsageError
+from core.events import ConsentAction, Envelope, EventSource
+from core.store.blobs import Blob, BlobRef, picture_urls
+from core.store.conversations import FORK, NewConversation
+from core.store.event_store import EventStore
+from core.store.reader import EventReader
+from core.workspaces.forks import fork_title
+
+_PAGE = 500
+
+
+async def continue_session(
+    store: EventStore, copies: EventReader, session_id: str, upto: int, *, id: str, workspace: str, model: str
+) -> None:
+    """Store a conversation with the events 0 to `upto` of a copy, under a new `id`.
+
+    It goes on only after the user has agreed, because others wrote its text. Raises UsageError for an unknown session
+    or event, StoreError.
+    """
+    info = await copies.conversation(session_id)
+    if not 0 <= upto < info.event_count:
+        raise UsageError(f"The session has no event {upto} to go on from.")
+    events: list[Envelope] = []
+    while len(events) <= upto and (
+        page := await copies.read(session_id, after=len(events) - 1, before=upto + 1, limit=_PAGE)
+    ):
+        events += page
+    last = events[-1]
+    events.append(
+        Envelope(
+            conversation_id=id,
+            id=len(events),
+            timestamp=last.timestamp,
+            source=EventSource.ENVIRONMENT,
+            event=ConsentAction(origin=info.origin, given=False),
+        )
+    )
+    new = NewConversation(
+        id=id,
+        title=fork_title(info.title or info.first_line),
+        workspace=workspace,
+        model=model,
+        origin=FORK,
+        origin_of=session_id,
+        origin_event=upto,
+    )
+    await store.adopt(new, events, blobs=await _pictures(copies, session_id, events))
+
+
+async def _pictures(copies: EventReader, session_id: str, events: list[Envelope]) -> list[Blob]:
+    refs = {ref.digest: ref for event in events for url in picture_urls(event.event) if (ref := BlobRef.parse(url))}
+    found = [await copies.blob(session_id, ref) for ref in refs.values()]
+    return [blob for blob in found if blob is not None]

@@ -1,0 +1,1 @@
+"""The library on the command line and in the workspace: the sessions of other agents."""

@@ -1,0 +1,202 @@
+"""AgentSessions: the sessions of other agents in the list of conversations.
+
+The user is asked once before anything of another agent is read. A process of its own finds and reads sessions while the
+list is open, so that keys are answered as fast as before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from core.interpreter import start_command
+from tui.i18n import _
+from tui.terminal_io.sanitizer import sanitize_line
+from tui.workspace.conversation_start import show_conversation
+
+if TYPE_CHECKING:
+    from core.library.all_sessions import AllSessions
+    from core.library.library import Library
+    from core.settings.config import Settings
+    from core.store.reader import EventReader
+    from tui.workspace.context import Context
+
+SHOW_AND_KEEP, SHOW, HIDE = "keep", "show", "hide"
+
+
+class AgentSessions:
+    """The sessions of other agents, as far as the user wants to see them."""
+
+    def __init__(self, app: Context) -> None:
+        self._app = app
+
+    # -- consent -------------------------------------------------------------------------------------------------------
+
+    async def ask(self) -> None:
+        """Ask whether sessions of other agents are read, if that was never answered and one of them is here."""
+        from core.import_export.agents.names import present
+
+        if (await self._settings()).library.other_agents != "ask":
+            return
+        names = await asyncio.to_thread(present, Path.home())
+        if not names:
+            return
+        from tui.dialogs.dialog import Choice, ChoiceScreen
+
+        title = _("Show the sessions of {agents} here too?").format(agents=", ".join(names))
+        choices = [
+            Choice(
+                SHOW_AND_KEEP, _("Show them, and keep a copy"), _("the copy stays when the agent deletes a session")
+            ),
+            Choice(SHOW, _("Show them"), _("a copy goes when the agent deletes the session")),
+            Choice(HIDE, _("No"), _("Settings can change this later")),
+        ]
+        answer = await self._app.push_screen_wait(ChoiceScreen(title, choices))
+        if answer is None:
+            return
+        from core.settings.config import save_settings
+
+        values = {"library.other_agents": "hide" if answer == HIDE else "show", "library.keep": answer != SHOW}
+        await asyncio.to_thread(save_settings, self._home, values)
+
+    # -- reading -------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def opened(self, store: EventReader) -> AsyncIterator[AllSessions | None]:
+        """Our conversations and the sessions of other agents as one list; None if the user does not want these."""
+        if not await self._sources():
+            yield None
+            return
+        from core.library.all_sessions import AllSessions
+        from core.library.library import library_home
+        from core.store.reader import EventReader
+
+        async with AsyncExitStack() as stack:
+            copies = await stack.enter_async_context(EventReader(library_home(self._home)))
+            yield AllSessions([store, copies])
+
+    async def update(self, changed: Callable[[int], None]) -> None:
+        """Find and read sessions in another process. `changed` gets how many are still to be read, now and then.
+
+        Cancelling ends the process; what it has read is stored. Errors are reported.
+        """
+        from core.library.update import request
+
+        settings = await self._settings()
+        process = await asyncio.create_subprocess_exec(
+            *start_command("core.library.update"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write(request(self._home, await self._sources(), keeps=settings.library.keep).encode())
+            process.stdin.close()
+            async for line in process.stdout:
+                changed(json.loads(line)["pending"])
+            error = (await process.stderr.read()).decode("utf-8", "replace").strip()
+            if await process.wait() == 1 and error:
+                self._app.report(sanitize_line(error, 300))
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            await process.wait()
+
+    # -- one session ---------------------------------------------------------------------------------------------------
+
+    async def replay(self, id: str, event_id: int | None) -> None:
+        """Replay a session as it is now. Raises HandloomError."""
+        from core.library.library import library_home
+        from tui.replay.replay_start import open_replay
+
+        await self.read_now(id)
+        await open_replay(self._app, id, event_id, home=library_home(self._home))
+
+    async def read_now(self, id: str) -> None:
+        """Read a session in its current version. Raises HandloomError if there is nothing to show."""
+        from core.errors import UsageError
+
+        async with await self._library() as library:
+            if id not in await library.records():
+                return  # a branch of a session, which was read with it
+            record = await library.read_now(id)
+        if record.wrong and not record.was_read:
+            raise UsageError(_("This session cannot be read: {why}.").format(why=sanitize_line(record.wrong, 200)))
+
+    @asynccontextmanager
+    async def read_session(self, id: str) -> AsyncIterator[EventReader]:
+        """The store with a session as it is now. Raises HandloomError."""
+        from core.library.library import library_home
+        from core.store.reader import EventReader
+
+        await self.read_now(id)
+        async with EventReader(library_home(self._home)) as copies:
+            yield copies
+
+    async def go_on(self, session_id: str, event_id: int | None) -> None:
+        """Ask in which folder, then go on with a session in a conversation of ours. Raises HandloomError."""
+        from core.library.continuing import continue_session
+        from tui.dialogs.dialog import Choice, ChoiceScreen
+
+        assert self._app.manager is not None
+        id, model = uuid.uuid4().hex, (await self._settings()).model
+        async with self.read_session(session_id) as copies:
+            info = await copies.conversation(session_id)
+            folders = (
+                [info.workspace] if info.workspace and await asyncio.to_thread(Path(info.workspace).is_dir) else []
+            )
+            folders += [here] if (here := self._app.tabs.folder) not in folders else []
+            choices = [Choice(folder, sanitize_line(folder, 80)) for folder in folders]
+            title = _("Go on with this session in which folder?")
+            folder = await self._app.push_screen_wait(ChoiceScreen(title, choices)) if folders[1:] else folders[0]
+            if folder is None:
+                return
+            upto = info.event_count - 1 if event_id is None else event_id
+            store = self._app.manager.store
+            await continue_session(store, copies, session_id, upto, id=id, workspace=folder, model=model)
+        await show_conversation(self._app, id)
+
+    async def forget(self, id: str) -> None:
+        """Delete the copy of a session that its agent has deleted. Raises UsageError for one that is still there."""
+        from core.errors import UsageError
+
+        async with await self._library() as library:
+            record = (await library.records()).get(id)
+            if record is None or not record.is_gone:
+                raise UsageError(_("This session belongs to another agent, so it is not deleted here."))
+            await library.forget(id)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    @property
+    def _home(self) -> Path:
+        assert self._app.manager is not None
+        return self._app.manager.store.home
+
+    async def _settings(self) -> Settings:
+        from core.settings.config import load
+
+        return await asyncio.to_thread(load, self._home, os.environ)
+
+    async def _sources(self) -> list[str]:
+        from core.import_export.agents.names import AGENTS
+
+        library = (await self._settings()).library
+        return [name for name in AGENTS if name not in library.off] if library.other_agents == "show" else []
+
+    async def _library(self) -> Library:
+        from core.library.library import Library, chosen_sources
+        from core.secrets import Redactor, from_environment
+
+        redactor = Redactor(await asyncio.to_thread(from_environment, os.environ))
+        sources = chosen_sources(await self._sources())
+        return Library(self._home, redactor=redactor, sources=sources, keeps=(await self._settings()).library.keep)
