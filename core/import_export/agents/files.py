@@ -156,29 +156,13 @@ def parse(data: bytes) -> Any:
 def database(root: Path, path: Path) -> Iterator[sqlite3.Connection]:
     """A SQLite database below `root`, read-only, with rows as mappings by column name.
 
-    A database with an unfinished log beside it is copied with its log, because SQLite would write there. Raises OSError
-    and Fault.
+    Nothing is written beside it: an unfinished log is read in place through the agent's own index of it, and if there
+    is no index, the database is copied with its log. Raises OSError and Fault.
     """
     with open_below(root, path) as file, tempfile.TemporaryDirectory(prefix="handloom-") as scratch:
-        log = path.with_name(path.name + "-wal")
-        is_busy = log.is_file() and log.stat().st_size > 0
-        if is_busy:
-            copy = Path(scratch, "copy.db")
-            for _attempt in range(3):  # until the log does not change while both are copied
-                before = log.stat().st_mtime_ns if log.exists() else 0
-                with open_below(root, path) as source, open(copy, "wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                if (log.stat().st_mtime_ns if log.exists() else 0) == before:
-                    break
-            address = f"file:{quote(str(copy))}"
-        else:
-            address = f"file:{quote(str(Path('/dev/fd', str(file.fileno()))))}?mode=ro&immutable=1"
         try:
-            connection = sqlite3.connect(address, uri=True)
+            connection = _connect(root, path, file, Path(scratch, "copy.db"))
             try:
-                _guard(connection)
                 yield connection
             finally:
                 connection.close()
@@ -244,10 +228,50 @@ def _constant(name: str) -> Any:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _guard(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + QUERY_S
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-    connection.row_factory = sqlite3.Row
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA query_only = ON")
+def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Connection:
+    log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+    if not _size(log):
+        return _opened(f"file:{quote(f'/dev/fd/{file.fileno()}')}?mode=ro&immutable=1")
+    if _size(index):
+        with suppress(sqlite3.Error):
+            return _opened(f"file:{quote(str(path))}?mode=ro&readonly_shm=1")
+    for _attempt in range(3):  # until the log does not change while both are copied
+        before = _changed_ns(log)
+        with open_below(root, path) as source, open(copy, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        if _changed_ns(log) == before:
+            break
+    return _opened(f"file:{quote(str(copy))}")
+
+
+def _size(path: Path) -> int:
+    """The size of a regular file; 0 if there is none. It is not opened: that would end the locks of other threads."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return 0
+
+
+def _changed_ns(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_mtime_ns
+    return 0
+
+
+def _opened(address: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(address, uri=True)
+    try:
+        end = time.monotonic() + QUERY_S
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_FILE_BYTES)
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

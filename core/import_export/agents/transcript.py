@@ -94,10 +94,11 @@ class Transcript:
 
     # -- what was done -------------------------------------------------------------------------------------------------
 
-    def call(self, id: str, name: str, arguments: Any, child: str = "") -> None:
+    def call(self, id: str, name: str, arguments: Any, child: str = "", *, by_user: bool = False) -> None:
         """A tool call. `arguments` are an object, JSON text, or plain text. `child` is the sub-agent's session.
 
-        A second call with the same id is left out: logs are replayed into forks and side files.
+        `by_user` says that the user ran it, not the model. A second call with the same id is left out: logs are
+        replayed into forks and side files.
         """
         if id and id in self._calls:
             return
@@ -106,7 +107,7 @@ class Transcript:
             args["inputs"] = {**args.get("inputs", {}), "session": child}
         if id:
             self._calls[id] = len(self.forms)
-        self._action(kind, "agent", **args)
+        self._action(kind, "user" if by_user else "agent", **args)
 
     def result(
         self,
