@@ -6,8 +6,11 @@ Nothing here writes to a folder of another agent, not even the files that SQLite
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
+import math
 import os
+import re
 import shutil
 import sqlite3
 import stat
@@ -33,6 +36,8 @@ MAX_ENTRIES = 200_000
 """Files in an agent's folder that a list looks at."""
 QUERY_S = 60.0
 """A hostile database can make one query run for ever."""
+_TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+["\\]?|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
+_CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _STEPS = 100_000
 
@@ -145,11 +150,33 @@ def read_json(file: BinaryIO, limit: int = MAX_FILE_BYTES) -> Any:
 
 
 def parse(data: bytes) -> Any:
-    """The JSON value in `data`; bytes that are no UTF-8 are replaced. Raises ValueError for anything else."""
+    """The JSON value in `data`. Raises ValueError for anything else.
+
+    Bytes that are no UTF-8 are replaced. NaN and infinite numbers, which Python writes, are None.
+    """
     try:
-        return json.loads(data.decode("utf-8", "replace"), parse_constant=_constant)
+        return json.loads(data.decode("utf-8", "replace"), parse_constant=lambda name: None, parse_float=_finite)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
+
+
+def beginning(file: BinaryIO, size: int = EDGE_BYTES) -> Any:
+    """The JSON value in a file as far as its first `size` bytes have it; None if they have none.
+
+    A text that is cut off there is cut off in the value too.
+    """
+    data = file.read(size)
+    with suppress(ValueError):
+        return parse(data)
+    with suppress(ValueError):
+        return parse(_closed(data.decode("utf-8", "ignore")).encode())
+    return None
+
+
+def path_id(path: Path) -> str:
+    """An id for a file whose agent gives it none: its name, and a digest of its path."""
+    name = path.name.split(".")[0] or path.parent.name
+    return f"{name[:80]}-{hashlib.sha256(os.fsencode(path)).hexdigest()[:8]}"
 
 
 @contextmanager
@@ -190,6 +217,13 @@ def number(value: Any, key: str) -> int:
     return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
 
 
+def dollars(value: Any, key: str) -> float | None:
+    """A cost in an object; None if it is missing or none."""
+    found = value.get(key) if isinstance(value, Mapping) else None
+    is_cost = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53
+    return float(found) if is_cost and found is not None else None
+
+
 def inner(value: Any, *keys: str) -> dict[str, Any]:
     """The object at a path of keys; empty if there is none."""
     for key in keys:
@@ -201,6 +235,50 @@ def items(value: Any, key: str) -> list[Any]:
     """A list in an object; empty if it is missing or not a list."""
     found = value.get(key) if isinstance(value, Mapping) else None
     return found if isinstance(found, list) else []
+
+
+def _closed(text: str) -> str:
+    """The longest beginning of a JSON text that is complete once its texts, lists and objects are closed."""
+    ends: list[str] = []
+    is_key, whole = False, 0
+    for token in _TOKEN.finditer(text):
+        sign, is_last = token[0], token.end() == len(text)
+        if sign in "{[":
+            ends.append("}" if sign == "{" else "]")
+        elif sign in "}]":
+            if not ends or ends[-1] != sign:
+                break
+            ends.pop()
+        elif sign not in ",:":
+            if is_key:
+                continue
+            if is_last and sign[0] == '"' and not _is_whole(sign):
+                return text[: token.start()] + _closed_text(sign) + "".join(reversed(ends))
+            if is_last and sign[0] != '"':
+                break
+        is_key = sign in "{," and ends[-1:] == ["}"]
+        if sign in ",:":
+            continue
+        whole = token.end()
+        if not ends:
+            break
+    return text[:whole] + "".join(reversed(ends))
+
+
+def _is_whole(sign: str) -> bool:
+    """Whether a JSON text has its last quote."""
+    inside = sign[1:-1]
+    return len(sign) > 1 and sign[-1] == '"' and (len(inside) - len(inside.rstrip("\\"))) % 2 == 0
+
+
+def _closed_text(sign: str) -> str:
+    """A JSON text that was cut off, closed; an escape at its end that is not whole is left out."""
+    if cut := _CUT_ESCAPE.search(sign):
+        start = cut.start()
+        backslashes = start + 1 - len(sign[: start + 1].rstrip("\\"))
+        if backslashes % 2 == 1:
+            sign = sign[:start]
+    return sign + '"'
 
 
 def _skip_line(file: BinaryIO) -> None:
@@ -224,8 +302,9 @@ def _objects(data: bytes) -> list[Any]:
     return [value for value in found if isinstance(value, dict)]
 
 
-def _constant(name: str) -> Any:
-    raise ValueError(f"{name} is not a JSON number")
+def _finite(digits: str) -> float | None:
+    number = float(digits)
+    return number if math.isfinite(number) else None
 
 
 def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Connection:
