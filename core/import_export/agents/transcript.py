@@ -17,6 +17,7 @@ from core.import_export.agents import tools
 JsonObject = dict[str, Any]
 MAX_DIFF_CHARS = 1_000_000
 """Above this, the difference of two texts is not computed."""
+MAX_TITLE_CHARS = 200
 _MS_FROM = 100_000_000_000
 """A number above this is a time in milliseconds, below it in seconds: both until the year 5138."""
 _NAME_CHARS = 60
@@ -144,8 +145,9 @@ class Transcript:
             case "edit":
                 if diff is None:
                     diff = _difference(args, before, after)
+                existed = bool(before) if before is not None else args.get("command") != "create"
                 changed = {"old_content": before, "new_content": after, "diff": diff, "impl_source": "oh_aci"}
-                kind, extras = "edit", {"path": args["path"], "prev_exist": bool(before), **changed}
+                kind, extras = "edit", {"path": args["path"], "prev_exist": existed, **changed}
             case "read":
                 kind, extras = "read", {"path": args["path"]}
             case "task_tracking":
@@ -286,6 +288,13 @@ def text_of(content: Any) -> str:
         block if isinstance(block, str) else block.get("text") for block in content if isinstance(block, str | Mapping)
     )
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that is not empty, as a title."""
+    return next((line for each in text.lstrip()[: 4 * MAX_TITLE_CHARS].splitlines() if (line := each.strip())), "")[
+        :MAX_TITLE_CHARS
+    ]
 
 
 def pictures_of(content: Any) -> list[str]:
