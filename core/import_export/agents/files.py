@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -203,6 +203,30 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
     if kind is None or kind[0] != "table":
         return frozenset()
     return frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{table}")'))
+
+
+def rows(
+    connection: sqlite3.Connection, table: str, names: str, rest: str = "", values: Sequence[Any] = ()
+) -> Iterator[dict[str, Any]]:
+    """Rows of a table, as objects with those of the columns `names` that it has; none if there is no such table.
+
+    `rest` comes after the table's name: `WHERE`, `ORDER BY`. It must name only columns that every version has.
+    """
+    known = columns(connection, table)
+    if found := ", ".join(f'"{name}"' for name in names.split() if name in known):
+        query = f'SELECT {found} FROM "{table}" {rest}'  # noqa: S608
+        yield from map(dict, connection.execute(query, values))
+
+
+def cell(row: Mapping[str, Any], key: str) -> Any:
+    """The JSON value in a cell with text or bytes; None if there is none."""
+    found = row.get(key)
+    with suppress(ValueError):
+        if isinstance(found, str):
+            return parse(found.encode("utf-8", "replace"))
+        if isinstance(found, bytes):
+            return parse(found)
+    return None
 
 
 def text(value: Any, key: str) -> str:

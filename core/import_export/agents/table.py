@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from core.import_export.agents import opencode
 from core.import_export.agents.source import Source
 
-_ROWS: tuple[Source, ...] = ()
+_ROWS: tuple[Source, ...] = (Source("opencode", "opencode", opencode.discover, opencode.read),)
 SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
 """By name."""
