@@ -66,9 +66,11 @@ class _Context:
         calls: dict[str, int] = {}
         answers: dict[str, list[int]] = {}
         for number, event in enumerate(events):
-            places.setdefault(_text(event, "id"), number)
+            if id := _text(event, "id"):
+                places.setdefault(id, number)
             if event.get("kind") == "ActionEvent":
-                calls.setdefault(_text(event, "tool_call_id"), number)
+                if call := _text(event, "tool_call_id"):
+                    calls.setdefault(call, number)
                 answers.setdefault(_text(event, "llm_response_id"), []).append(number)
         return cls(places, calls, answers, events)
 

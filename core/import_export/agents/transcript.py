@@ -210,22 +210,36 @@ class Transcript:
         )
         self.model = self.model or usage.model
 
+    def add(self, form: JsonObject, call: str = "") -> None:
+        """An event that its agent or another module has in V0 form already. Its id, time and place are set here.
+
+        `cause` and other references are ids of this transcript. `call` is the id of the tool call that it is.
+        """
+        if call and "action" in form:
+            self._calls.setdefault(call, len(self.forms))
+        source = form.get("source")
+        if source == "agent" and "action" in form and self.usage != Usage():
+            form = {**form, "llm_metrics": self._metrics()}
+        form = {key: value for key, value in form.items() if key not in ("id", "timestamp", "source", "imported")}
+        self._add(form, source if source in ("agent", "user") else "environment")
+
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _action(self, kind: str, source: str, **args: Any) -> None:
         form: JsonObject = {"action": kind, "args": args}
         if source == "agent" and self.usage != Usage():
-            form["llm_metrics"] = {
-                "accumulated_cost": self.usage.cost,
-                "accumulated_token_usage": {
-                    "model": self.usage.model,
-                    "prompt_tokens": self.usage.prompt,
-                    "completion_tokens": self.usage.completion,
-                    "cache_read_tokens": self.usage.cache_read,
-                    "cache_write_tokens": self.usage.cache_write,
-                },
-            }
+            form["llm_metrics"] = self._metrics()
         self._add(form, source)
+
+    def _metrics(self) -> JsonObject:
+        tokens = {
+            "model": self.usage.model,
+            "prompt_tokens": self.usage.prompt,
+            "completion_tokens": self.usage.completion,
+            "cache_read_tokens": self.usage.cache_read,
+            "cache_write_tokens": self.usage.cache_write,
+        }
+        return {"accumulated_cost": self.usage.cost, "accumulated_token_usage": tokens}
 
     def _observation(self, kind: str, content: str, cause: int | None, **extras: Any) -> None:
         form: JsonObject = {"observation": kind, "content": content, "extras": extras}
@@ -250,6 +264,15 @@ def iso_time(value: Any) -> str:
     except (ValueError, OverflowError, OSError):
         pass
     return ""
+
+
+def local_time(value: Any) -> str:
+    """As `iso_time`, but a time without a zone is one of this machine, as some agents write it."""
+    try:
+        found = datetime.fromisoformat(value) if isinstance(value, str) else None
+        return iso_time(value) if found is None or found.tzinfo else found.astimezone(UTC).isoformat()
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def as_time(value: Any) -> datetime | None:
