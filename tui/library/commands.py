@@ -151,10 +151,10 @@ class AgentSessions:
         id, model = uuid.uuid4().hex, (await self._settings()).model
         async with self.read_session(session_id) as copies:
             info = await copies.conversation(session_id)
-            folders = (
-                [info.workspace] if info.workspace and await asyncio.to_thread(Path(info.workspace).is_dir) else []
-            )
-            folders += [here] if (here := self._app.tabs.folder) not in folders else []
+            folders = [self._app.tabs.folder]
+            is_there: bool = await asyncio.to_thread(os.path.isdir, info.workspace)
+            if is_there and info.workspace not in folders:
+                folders.insert(0, info.workspace)
             choices = [Choice(folder, sanitize_line(folder, 80)) for folder in folders]
             title = _("Go on with this session in which folder?")
             folder = await self._app.push_screen_wait(ChoiceScreen(title, choices)) if folders[1:] else folders[0]

@@ -1,12 +1,20 @@
-"""The agents whose sessions can be read, in the order in which they are shown."""
+"""The readers of the agents whose sessions can be read, in the order of `names`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import ModuleType
 
-from core.import_export.agents import opencode
+from core.import_export.agents import mini_swe_agent, opencode, openhands
+from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
-_ROWS: tuple[Source, ...] = (Source("opencode", "opencode", opencode.discover, opencode.read),)
-SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
+_READERS: Mapping[str, ModuleType] = {
+    "opencode": opencode,
+    "openhands": openhands,
+    "mini-swe-agent": mini_swe_agent,
+}
+SOURCES: Mapping[str, Source] = {
+    name: Source(name, AGENTS[name].title, reader.discover, reader.read) for name, reader in _READERS.items()
+}
 """By name."""
