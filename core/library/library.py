@@ -251,7 +251,7 @@ def _facts(record: Record) -> CopyFacts:
         updated_at=updated,
         parent=copy_id(session.agent, session.parent_id) if session.parent_id else "",
         cost=session.cost,
-        size=session.size,
+        size=0 if session.row else session.size,  # in a database it counts rows
     )
 
 

@@ -6,8 +6,9 @@ A table of its own beside the copies: a lost record costs that its session is re
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -89,6 +90,8 @@ class Records:
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
             with closing(sqlite3.connect(self._path, timeout=10)) as connection, connection:
                 connection.execute(_TABLE)

@@ -18,6 +18,7 @@ from rich.cells import cell_len, set_cell_size
 
 from core.environment import home_folder
 from core.errors import ExitStatus, HandloomError, UsageError
+from core.import_export.agents.names import AGENTS
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 from core.settings.config import load
@@ -78,6 +79,7 @@ def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
         "origin": info.origin or None,
         "origin_of": info.origin_of or None,
         "parent": info.parent or None,
+        "agent": info.origin if info.origin in AGENTS else None,
     }
 
 
@@ -88,12 +90,14 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
     """
     mark = mark_of_stored(info.state)[0].glyph if info.state else "•"
     when = info.updated_at.astimezone().strftime("%Y-%m-%d %H:%M")
-    events = _("{count} events").format(count=f"{info.event_count:5d}")
+    agent = AGENTS.get(info.origin)
+    was_read = agent is None or info.event_count > 0
+    events = _("{count} events").format(count=f"{info.event_count:5d}") if was_read else " " * 12
     head = f"{sanitize_line(info.id, 64)}  {when}  {events}  "
     figures = f"{dollars(info.cost):>8} {bytes_of(info.size):>7} {mark} "
     if not width or width >= cell_len(head) + cell_len(figures) + 24:
         head += figures
-    title = ("└ " if info.parent else "") + sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
+    title = ("└ " if info.parent else "") + (f"{agent.title}: " if agent else "") + sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
     folder = f"  ({sanitize_line(info.workspace, LONGEST)})" if info.workspace else ""
     line = head + title + folder
     if not width or cell_len(line) <= width:

@@ -77,7 +77,7 @@ def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Co
         (elided(sanitize_line(info.model, LONGEST).rpartition("/")[2], model_cells), model_cells),
         (_right(dollars(info.cost), 8), 8),
         (_right(bytes_of(info.size), 7), 7),
-        (_right(_("{count} ev.").format(count=f"{info.event_count:,}"), 10), 10),
+        (_right(_("{count} ev.").format(count=f"{info.event_count:,}") if info.event_count else "", 10), 10),
     ]
     while facts and left + sum(cells + 1 for fact, cells in facts) > width:
         del facts[-1]
