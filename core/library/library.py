@@ -34,6 +34,7 @@ FOLDER = "agents"
 TITLE_CHARS = 200
 _NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
 _LOCK = "updating"
+_RECORDS = "sessions.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,12 @@ class Progress:
 def library_home(home: Path) -> Path:
     """The home of the copies."""
     return home / FOLDER
+
+
+def records_of(home: Path) -> dict[str, Record]:
+    """Every known session of a home by the id of its copy. Blocks. Raises StoreError."""
+    path = library_home(home) / _RECORDS
+    return Records(path).all() if path.exists() else {}
 
 
 def copy_id(agent: str, session_id: str) -> str:
@@ -80,7 +87,7 @@ class Library:
         """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session."""
         self.store = CopyStore(library_home(home))
         self._folder = library_home(home)
-        self._records = Records(self._folder / "sessions.db")
+        self._records = Records(self._folder / _RECORDS)
         self._places = places or Places.of_user()
         self._redactor = redactor or Redactor()
         self._sources = {source.name: source for source in (chosen_sources() if sources is None else sources)}

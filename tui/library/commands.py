@@ -12,6 +12,7 @@ import os
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,10 +24,13 @@ from tui.workspace.conversation_start import show_conversation
 if TYPE_CHECKING:
     from core.library.all_sessions import AllSessions
     from core.library.library import Library
+    from core.library.records import Record
     from core.settings.config import Settings
     from core.store.reader import EventReader
     from tui.workspace.context import Context
 
+SOON = timedelta(days=7)
+"""A session that its agent deletes within this time is marked."""
 SHOW_AND_KEEP, SHOW, HIDE = "keep", "show", "hide"
 
 
@@ -35,6 +39,7 @@ class AgentSessions:
 
     def __init__(self, app: Context) -> None:
         self._app = app
+        self._records: dict[str, Record] = {}
 
     # -- consent -------------------------------------------------------------------------------------------------------
 
@@ -79,6 +84,7 @@ class AgentSessions:
 
         async with AsyncExitStack() as stack:
             copies = await stack.enter_async_context(EventReader(library_home(self._home)))
+            await self._read_records()
             yield AllSessions([store, copies])
 
     async def update(self, changed: Callable[[int], None]) -> None:
@@ -102,6 +108,7 @@ class AgentSessions:
             process.stdin.write(request(self._home, await self._sources(), keeps=settings.library.keep).encode())
             process.stdin.close()
             async for line in process.stdout:
+                await self._read_records()
                 changed(json.loads(line)["pending"])
             error = (await process.stderr.read()).decode("utf-8", "replace").strip()
             if await process.wait() == 1 and error:
@@ -110,6 +117,24 @@ class AgentSessions:
             with suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
+
+    def note(self, id: str) -> str:
+        """What becomes of a session; empty for one that its agent keeps, and for a conversation of ours."""
+        record = self._records.get(id)
+        if record is None:
+            return ""
+        if record.is_gone:
+            return _("only here: its agent deleted it")
+        if record.wrong:
+            return _("cannot be read")
+        if (at := record.session.deleted_at) is not None and at - datetime.now(UTC) < SOON:
+            return _("its agent deletes it on {day}").format(day=at.astimezone().strftime("%Y-%m-%d"))
+        return ""
+
+    async def _read_records(self) -> None:
+        from core.library.library import records_of
+
+        self._records = await asyncio.to_thread(records_of, self._home)
 
     # -- one session ---------------------------------------------------------------------------------------------------
 

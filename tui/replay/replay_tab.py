@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.events import AgentStateChangedObservation, Envelope, LLMMetrics, ModeAction
+from core.import_export.agents.names import AGENTS
 from core.replay.player import SPEEDS, Player
 from core.replay.timeline import Highlights, Item, ReplayState
 from tui.commands import keyed
@@ -97,7 +98,8 @@ class ReplayTab(Tab):
     def facts(self) -> Facts:
         """State, model, cost and iterations at the position, and the mode that the user chose."""
         state = self._state.event if self._state is not None else None
-        mark, status = Mark.IDLE, _("starting")
+        agent = AGENTS.get(self.info.origin)
+        mark, status = Mark.IDLE, agent.title if agent is not None else _("starting")
         if isinstance(state, AgentStateChangedObservation):
             mark, status = mark_of_stored(str(state.agent_state))
         mode = self._mode.event if self._mode is not None else None

@@ -36,6 +36,7 @@ class SessionManager:
 
     def __init__(self, app: Context, reruns: Reruns) -> None:
         self._app, self._reruns = app, reruns
+        self._agents = AgentSessions(app)
         self._state: ScreenState | None = None
         self._sessions: AllSessions | None = None
         """What the list shows while it is open."""
@@ -47,17 +48,16 @@ class SessionManager:
         if self._app.manager is None:
             self._app.flash(_("Handloom is still starting."))
             return
-        agents = AgentSessions(self._app)
-        await agents.ask()
-        async with agents.opened(self._app.manager.store) as sessions:
-            choice = await self._ask(agents, sessions)
+        await self._agents.ask()
+        async with self._agents.opened(self._app.manager.store) as sessions:
+            choice = await self._ask(sessions)
             home = await sessions.home_of(choice.conversation_id) if choice is not None and sessions else None
         if choice is not None and home not in (None, self._app.manager.store.home):
-            await self._run_choice_of_agent(agents, choice)
+            await self._run_choice_of_agent(choice)
         elif choice is not None:
             await self._run_choice(choice)
 
-    async def _ask(self, agents: AgentSessions, sessions: AllSessions | None) -> SessionChoice | None:
+    async def _ask(self, sessions: AllSessions | None) -> SessionChoice | None:
         """Show the list, and update the sessions of other agents while it is open."""
         from tui.sessions.screen import SessionsScreen
         from tui.sessions.session_search import ScreenState, SessionActions
@@ -71,24 +71,24 @@ class SessionManager:
         )
         screen = SessionsScreen(actions, self._app.tabs.folder, state)
         if sessions is not None:
-            self._app.attempt(agents.update(screen.show_progress), UPDATING, exclusive=True)
+            self._app.attempt(self._agents.update(screen.show_progress), UPDATING, exclusive=True)
         try:
             return await self._app.push_screen_wait(screen)
         finally:
             self._app.cancel(UPDATING)
             self._sessions = None
 
-    async def _run_choice_of_agent(self, agents: AgentSessions, choice: SessionChoice) -> None:
+    async def _run_choice_of_agent(self, choice: SessionChoice) -> None:
         """Do something with a session of another agent, which is only ever read."""
         id, event_id = choice.conversation_id, choice.event_id
         match choice.kind:
             case "export":
-                async with agents.read_session(id) as copies:
+                async with self._agents.read_session(id) as copies:
                     await export_conversation(self._app, id, copies)
             case "fork" | "again":
-                await agents.go_on(id, event_id)
+                await self._agents.go_on(id, event_id)
             case _:
-                await agents.replay(id, event_id)
+                await self._agents.replay(id, event_id)
 
     async def _run_choice(self, choice: SessionChoice) -> None:
         assert self._app.manager is not None
@@ -130,7 +130,8 @@ class SessionManager:
         for info in infos:
             tab = tabs.get(info.id)
             is_here = tab is not None or self._app.manager.is_open(info.id)
-            found[info.id] = OpenState(is_here, info.id in elsewhere, tab.mark if tab is not None else None)
+            note = self._agents.note(info.id)
+            found[info.id] = OpenState(is_here, info.id in elsewhere, tab.mark if tab is not None else None, note)
         return found
 
     async def _recent_messages(self, conversation_id: str) -> Sequence[tuple[str, str]]:
@@ -161,7 +162,7 @@ class SessionManager:
     async def _delete(self, conversation_id: str, later: bool) -> None:
         assert self._app.manager is not None
         if await self._is_of_agent(conversation_id):
-            await AgentSessions(self._app).forget(conversation_id)
+            await self._agents.forget(conversation_id)
             return
         deleted = {conversation_id, *(info.id for info in await self._app.manager.store.descendants(conversation_id))}
         tabs = [tab for tab in self._app.tabs.all if tab.id in deleted]

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
+from core.import_export.agents.names import AGENTS
 from core.store.conversations import TITLE_ENDINGS, ConversationInfo
 from core.store.search_index import Hit
 from tui.dialogs.search_list import elided
@@ -36,6 +37,8 @@ class OpenState(NamedTuple):
     elsewhere: bool = False
     mark: Mark | None = None
     """Its live state if it is open here."""
+    note: str = ""
+    """What becomes of a session of another agent: a word in the row."""
 
 
 CLOSED = OpenState()
@@ -50,15 +53,18 @@ def entry_lines(
     toggle = ("▾" if entry.expanded else "▸") if entry.delegates else "└" if entry.level else " "
     right = f" {age(info.updated_at, now)}"
     open_at = f" ● {_('open here')}" if open_state.here else f" ◌ {_('open elsewhere')}" if open_state.elsewhere else ""
+    open_at = f" {open_state.note}" if open_state.note else open_at
+    whose = f"{AGENTS[info.origin].title}: " if info.origin in AGENTS else ""
     below = f" +{entry.delegates}" if entry.delegates else ""
-    room = width - _TITLE_INDENT - cell_len(indent + right + open_at + below)
+    room = width - _TITLE_INDENT - cell_len(indent + right + open_at + below + whose)
     title = elided(_title(info), max(4, room))
-    used = _TITLE_INDENT + cell_len(indent + title + below + open_at + right)
+    used = _TITLE_INDENT + cell_len(indent + whose + title + below + open_at + right)
     first = Content.assemble(
         ("✔ " if is_selected else "  ", "bold $text-accent"),
         indent,
         (f"{toggle} ", "$text-muted"),
         (f"{mark.glyph} ", mark.colour),
+        (whose, "$text-muted"),
         (title, "bold"),
         (below, "$text-muted"),
         (open_at, "$text-accent" if open_state.here else "$text-secondary"),
@@ -71,7 +77,7 @@ def entry_lines(
 def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Content:
     """The first line or the state, and as many facts of a conversation as fit."""
     folder_cells, model_cells = (_FOLDER_CELLS, _MODEL_CELLS) if width >= 84 else (14, 12)
-    origin = ORIGINS.get(info.origin, info.origin) if info.origin else ""
+    origin = ORIGINS.get(info.origin, info.origin) if info.origin not in ("", *AGENTS) else ""
     facts = [
         (_short_path(info.workspace, folder_cells), folder_cells),
         (elided(sanitize_line(info.model, LONGEST).rpartition("/")[2], model_cells), model_cells),
@@ -93,7 +99,8 @@ def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Co
 def heading_line(info: ConversationInfo, width: int, now: datetime) -> Content:
     """A conversation above its hits."""
     right = f" {_short_path(info.workspace, _FOLDER_CELLS)}  {age(info.updated_at, now)}"
-    title = elided(_title(info), max(8, width - cell_len(right)))
+    whose = f"{AGENTS[info.origin].title}: " if info.origin in AGENTS else ""
+    title = elided(whose + _title(info), max(8, width - cell_len(right)))
     gap = " " * max(0, width - cell_len(title) - cell_len(right))
     return Content.assemble((title, "bold $text-accent"), gap, (right, "$text-secondary"))
 
@@ -148,6 +155,7 @@ def preview(
         _("repository"): info.repository,
         _("delegates"): str(delegates) if delegates else "",
         _("origin"): _origin_text(info),
+        _("note"): open_state.note,
         _("id"): info.id,
     }
     parts: list[tuple[str, str]] = [(_one_line(info.title or _("Untitled")) + "\n\n", "bold")]
