@@ -11,6 +11,7 @@ import os
 import sys
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -213,10 +214,11 @@ def _replay(options: argparse.Namespace) -> int:
         if wrong := _wrong_terminal():
             sys.stderr.write(f"handloom: {wrong}\n")
             return 2
-        from tui.replay.replay_start import resolve_source  # after `speak`, because it has texts
+        from tui.library.cli import home_of  # after `speak`, because these have texts
+        from tui.replay.replay_start import resolve_source
 
         try:
-            kept, conversation_id = resolve_source(options, home, stack)
+            kept, conversation_id = resolve_source(options.what, partial(home_of, home, options), stack)
         except HandloomError as error:
             sys.stderr.write(f"handloom: {error}\n")
             return 2

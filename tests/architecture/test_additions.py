@@ -25,6 +25,7 @@ from core.settings.config import (
 from core.settings.screen_settings import ScreenSettings
 from core.settings.sections import (
     CondenserSettings,
+    LibrarySettings,
     MCPServerSettings,
     MCPSettings,
     MemorySettings,
@@ -67,7 +68,7 @@ def test_every_tool_of_the_agent_has_a_name_and_a_description() -> None:
 SECTIONS = (
     *(Settings, AgentSettings, DaySettings, LLMSettings),
     *(ConversationSettings, SandboxSettings, DockerSettings, RemoteSettings, MCPSettings, ScreenSettings),
-    *(SecretSettings, SecuritySettings, TrustSettings, CondenserSettings, MemorySettings),
+    *(SecretSettings, SecuritySettings, TrustSettings, CondenserSettings, LibrarySettings, MemorySettings),
 )
 
 

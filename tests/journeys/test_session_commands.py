@@ -20,6 +20,7 @@ from tests.doubles import FINISH, bash, write_script
 from tests.program import HANDLOOM, Ended, Handloom
 from tui.cli import command_line
 from tui.cli.command_line import parse
+from tui.library.cli import home_of
 from tui.replay.replay_start import resolve_source
 from tui.sessions import filter_chips
 
@@ -136,8 +137,9 @@ class TestIds:
         assert shown["conversation_id"] == first.conversation
         exported = handloom("export", first.conversation[:12])
         assert exported.out == handloom("export", first.conversation).out != ""
+        options = parse(["replay", first.conversation[:12]])
         with ExitStack() as stack:
-            found = resolve_source(parse(["replay", first.conversation[:12]]), handloom.home, stack)
+            found = resolve_source(first.conversation[:12], partial(home_of, handloom.home, options), stack)
             assert found == (handloom.home, first.conversation)
 
     def test_conversation_is_renamed(self, two: tuple[Handloom, Ended, Ended]) -> None:

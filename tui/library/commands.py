@@ -138,14 +138,6 @@ class AgentSessions:
 
     # -- one session ---------------------------------------------------------------------------------------------------
 
-    async def replay(self, id: str, event_id: int | None) -> None:
-        """Replay a session as it is now. Raises HandloomError."""
-        from core.library.library import library_home
-        from tui.replay.replay_start import open_replay
-
-        await self.read_now(id)
-        await open_replay(self._app, id, event_id, home=library_home(self._home))
-
     async def read_now(self, id: str) -> None:
         """Read a session in its current version. Raises HandloomError if there is nothing to show."""
         from core.errors import UsageError

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.environment import home_folder
 from tui.file_watcher import RUNG, watch
@@ -26,8 +26,6 @@ from tui.shortcuts.command import keyed
 from tui.trust.commands import ask_trust
 
 if TYPE_CHECKING:
-    from argparse import Namespace
-
     from core.store.bookmarks import Bookmarks
     from core.store.conversations import ConversationInfo
     from core.store.reader import EventReader
@@ -174,21 +172,20 @@ async def take_over(app: Context, tab: FollowTab) -> None:
     await app.tabs.drop(tab)
 
 
-def resolve_source(options: Namespace, home: Path, stack: ExitStack) -> tuple[Path, str]:
-    """The home and the id of the conversation that `options.what` names; temporary files are removed with `stack`.
+def resolve_source(
+    what: str, find: Callable[[str], Coroutine[Any, Any, tuple[Path, str]]], stack: ExitStack
+) -> tuple[Path, str]:
+    """The home and the id of the conversation that `what` names; temporary files are removed with `stack`.
 
-    An id may be given by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
+    `find` finds an id by its beginning. Raises HandloomError for an unknown conversation or an unreadable file.
     """
     from core.errors import UsageError
 
-    what: str = options.what
     path = Path(what).expanduser()
     if not path.exists():
         if "/" in what or path.suffix:
             raise UsageError(f"There is no file {what!a}. Pass a file or a conversation ID (see `handloom list`).")
-        from tui.library.cli import home_of
-
-        return asyncio.run(home_of(home, options, what))
+        return asyncio.run(find(what))
     scratch = Path(stack.enter_context(TemporaryDirectory(prefix="handloom-replay-")))
     return scratch, asyncio.run(_import(path, scratch))
 

@@ -97,11 +97,9 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
     figures = f"{dollars(info.cost):>8} {bytes_of(info.size):>7} {mark} "
     if not width or width >= cell_len(head) + cell_len(figures) + 24:
         head += figures
-    title = (
-        ("└ " if info.parent else "")
-        + (f"{agent.title}: " if agent else "")
-        + sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
-    )
+    whose = f"{agent.title}: " if agent is not None else ""
+    title = sanitize_line(info.title or info.first_line or _("Untitled"), LONGEST)
+    title = f"{'└ ' if info.parent else ''}{whose}{title}"
     folder = f"  ({sanitize_line(info.workspace, LONGEST)})" if info.workspace else ""
     line = head + title + folder
     if not width or cell_len(line) <= width:

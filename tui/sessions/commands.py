@@ -88,7 +88,8 @@ class SessionManager:
             case "fork" | "again":
                 await self._agents.go_on(id, event_id)
             case _:
-                await self._agents.replay(id, event_id)
+                async with self._agents.read_session(id) as copies:
+                    await open_replay(self._app, id, event_id, home=copies.home)
 
     async def _run_choice(self, choice: SessionChoice) -> None:
         assert self._app.manager is not None
