@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.import_export.agents import opencode
+from core.import_export.agents import gemini, opencode
 from core.import_export.agents.source import Source
 
-_ROWS: tuple[Source, ...] = (Source("opencode", "opencode", opencode.discover, opencode.read),)
+_ROWS: tuple[Source, ...] = (
+    Source("opencode", "opencode", opencode.discover, opencode.read),
+    Source("gemini", "Gemini CLI", gemini.discover, gemini.read),
+)
 SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
 """By name."""
