@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import mini_swe_agent, opencode, openhands
+from core.import_export.agents import gemini, mini_swe_agent, opencode, openhands
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
 _READERS: Mapping[str, ModuleType] = {
     "opencode": opencode,
+    "gemini": gemini,
     "openhands": openhands,
     "mini-swe-agent": mini_swe_agent,
 }

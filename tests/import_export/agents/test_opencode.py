@@ -319,13 +319,13 @@ def test_a_session_that_is_gone_raises_an_os_error(tmp_path: Path) -> None:
 def test_damaged_databases_and_files_are_survived(tmp_path: Path) -> None:
     _write_files(tmp_path / "files")
     _written(tmp_path / "rows", _session(revert={"messageID": "msg_10"}), _session(id="ses_2"), **_rows())
-    survives(opencode.discover, opencode.read, Places(tmp_path / "files"), trials=5)
-    survives(opencode.discover, opencode.read, Places(tmp_path / "rows"), trials=10)
+    survives(opencode.discover, opencode.read, Places(tmp_path / "files"), trials=3)
+    survives(opencode.discover, opencode.read, Places(tmp_path / "rows"), trials=7)
 
 
 def test_a_long_session_is_read_in_linear_time(tmp_path: Path) -> None:
-    messages = [({"role": "user"}, [_text("Go on")]), _answer(_text("Yes."))] * 2_000
-    [session] = _written(tmp_path, _session(revert={"messageID": "msg_3998"}), **_rows(messages))
+    messages = [({"role": "user"}, [_text("Go on")]), _answer(_text("Yes."))] * 1_000
+    [session] = _written(tmp_path, _session(revert={"messageID": "msg_1998"}), **_rows(messages))
     started = time.process_time()
-    assert len(opencode.read(session).forms) > 3_900
+    assert len(opencode.read(session).forms) > 1_900
     assert time.process_time() - started < 2
