@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import gemini, mini_swe_agent, opencode, openhands
+from core.import_export.agents import gemini, mini_swe_agent, opencode, openhands, swe_agent
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
@@ -13,6 +13,7 @@ _READERS: Mapping[str, ModuleType] = {
     "opencode": opencode,
     "gemini": gemini,
     "openhands": openhands,
+    "swe-agent": swe_agent,
     "mini-swe-agent": mini_swe_agent,
 }
 SOURCES: Mapping[str, Source] = {
