@@ -40,6 +40,14 @@ class AllSessions:
         """The home that has a conversation. Raises UsageError for an unknown one."""
         return (await self.reader_of(conversation_id)).home
 
+    def has_origin(self, origin: str) -> bool:
+        """Whether conversations of this origin are in the list."""
+        return any(origins is None or origin in origins for origins in self._origins)
+
+    async def events_by_kind(self) -> dict[str, int]:
+        """The number of events of each kind in the last store, which has the copies, the most frequent first."""
+        return await self._readers[-1].events_by_kind()
+
     async def conversation(self, conversation_id: str) -> ConversationInfo:
         return await (await self.reader_of(conversation_id)).conversation(conversation_id)
 

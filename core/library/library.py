@@ -23,6 +23,7 @@ from core.import_export.agents.table import SOURCES
 from core.import_export.agents.transcript import Branch, Transcript
 from core.import_export.bounded_json import Fault
 from core.import_export.imported_conversation import EnvelopeBuilder, storable_text
+from core.library.costs import add_costs
 from core.library.records import Record, Records
 from core.secrets import Redactor
 from core.store.copies import CopyFacts, CopyStore
@@ -169,6 +170,7 @@ class Library:
         source = self._sources[record.session.agent]
         try:
             transcript = await asyncio.to_thread(source.read, record.session)
+            await asyncio.to_thread(add_costs, transcript)
             record = await self._store(record, transcript)
             await self._store_branches(record, transcript.branches)
             record = record.after_reading()

@@ -11,6 +11,7 @@ import subprocess
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 

@@ -8,6 +8,7 @@ made one clean line before it is laid out.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,13 +20,18 @@ from rich.cells import cell_len, set_cell_size
 
 from core.environment import home_folder
 from core.errors import ExitStatus, UsageError
+from core.import_export.agents.names import AGENTS
+from core.library.all_sessions import AllSessions
+from core.library.costs import day_of, totals
+from core.library.library import records_of
+from core.library.records import Record
 from core.statistics import Durations, Statistics, Tally
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
 from core.store.writer import Spent
 from tui.cli.output import say
 from tui.i18n import _
-from tui.library.cli import home_of
+from tui.library.cli import all_sessions, home_of
 from tui.sessions.cli import info_line, info_to_dict
 from tui.terminal_io.sanitizer import sanitize_line
 
@@ -33,6 +39,8 @@ PAGE = 500
 """Events read at once."""
 NAME_WIDTH, LINE_WIDTH = 48, 400
 """Cells of a name in a table, and of a line of its own: a title or a path."""
+MOST_ROWS = 30
+"""Rows of a table about all sessions."""
 UNKNOWN = "—"
 Rows = Sequence[Sequence[str]]
 
@@ -50,6 +58,10 @@ async def show(options: argparse.Namespace) -> int:
         async with EventStore(where) as store:
             say(await _show_one(store, id, options.json))
         return ExitStatus.FINISHED
+    async with all_sessions(home, options, reads=True) as sessions:
+        if sessions is not None:
+            say(await _show_all_agents(sessions, await asyncio.to_thread(records_of, home), options.json))
+            return ExitStatus.FINISHED
     async with EventStore(home) as store:
         say(await _show_all(store, options.json))
     return ExitStatus.FINISHED
@@ -206,6 +218,36 @@ def _spent_to_dict(spent: Spent) -> dict[str, Any]:
 
 def _known_cost(spent: Spent) -> float | None:
     return None if spent.calls and spent.calls == spent.unpriced else spent.cost
+
+
+async def _show_all_agents(sessions: AllSessions, records: Mapping[str, Record], as_json: bool) -> str:
+    """What the sessions of other agents used, by agent, model, folder, day and kind of action."""
+    wanted = [record for record in records.values() if sessions.has_origin(record.session.agent)]
+    by = {
+        _("By agent"): totals(wanted, lambda record: AGENTS[record.session.agent].title),
+        _("By model"): totals(wanted, lambda record: record.session.model),
+        _("By folder"): totals(wanted, lambda record: record.session.folder),
+        _("By day (UTC)"): dict(sorted(totals(wanted, day_of).items(), reverse=True)),
+    }
+    kinds = await sessions.events_by_kind()
+    if as_json:
+        names = ("agents", "models", "folders", "days")
+        found = {
+            name: {key: asdict(total) for key, total in group.items()}
+            for name, group in zip(names, by.values(), strict=True)
+        }
+        return _to_json({"sessions": len(wanted), **found, "events_by_kind": kinds})
+    lines = [_("Sessions of other agents: {n}").format(n=f"{len(wanted):,}")]
+    for heading, group in by.items():
+        rows = [
+            [name, f"{of.sessions:,}", f"{of.tokens:,}", _cost(of.cost, of.unpriced)]
+            for name, of in list(group.items())[:MOST_ROWS]
+        ]
+        left = len(group) - len(rows)
+        lines += ["", heading, *_table([["", _("sessions"), _("tokens"), _("cost")], *rows])]
+        lines += [_("  and {n} more (--json has all)").format(n=left)] if left else []
+    actions = [[kind.partition(":")[2], f"{n:,}"] for kind, n in kinds.items() if kind.startswith("action:")]
+    return "\n".join([*lines, "", _("Actions"), *_table(actions[:MOST_ROWS])])
 
 
 # -- formatting --------------------------------------------------------------------------------------------------------
