@@ -13,6 +13,7 @@ import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from core.library.records import Record
     from core.settings.config import Settings
     from core.store.reader import EventReader
+    from tui.replay.agent_tab import AgentSession
     from tui.workspace.context import Context
 
 SOON = timedelta(days=7)
@@ -138,6 +140,15 @@ class AgentSessions:
 
     # -- one session ---------------------------------------------------------------------------------------------------
 
+    async def session(self, id: str) -> AgentSession:
+        """A session that was read as it is now, for a tab. Raises HandloomError."""
+        from tui.replay.agent_tab import AgentSession
+
+        await self.read_now(id)
+        record = self._records.get(id)
+        file = None if record is None or record.is_gone else record.session.path
+        return AgentSession(partial(self.read_now, id), partial(self.go_on, id), file)
+
     async def read_now(self, id: str) -> None:
         """Read a session in its current version. Raises HandloomError if there is nothing to show."""
         from core.errors import UsageError
@@ -152,11 +163,10 @@ class AgentSessions:
     @asynccontextmanager
     async def read_session(self, id: str) -> AsyncIterator[EventReader]:
         """The store with a session as it is now. Raises HandloomError."""
-        from core.library.library import library_home
         from core.store.reader import EventReader
 
         await self.read_now(id)
-        async with EventReader(library_home(self._home)) as copies:
+        async with EventReader(self.home) as copies:
             yield copies
 
     async def go_on(self, session_id: str, event_id: int | None) -> None:
@@ -193,6 +203,13 @@ class AgentSessions:
             await library.forget(id)
 
     # -- inside --------------------------------------------------------------------------------------------------------
+
+    @property
+    def home(self) -> Path:
+        """The home of the copies."""
+        from core.library.library import library_home
+
+        return library_home(self._home)
 
     @property
     def _home(self) -> Path:

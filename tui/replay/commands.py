@@ -190,6 +190,9 @@ async def _to_live(app: Context, tab: ReplayTab) -> None:
     if app.manager is None:
         app.flash(NO_WORKSPACE)
         return
+    if tab.forks is not None:
+        await tab.forks(tab.player.count - 1)
+        return
     if isinstance(tab, FollowTab):
         await take_over(app, tab)
         return
@@ -206,7 +209,8 @@ def fork_here(app: Context) -> None:
     elif tab.player.position.event < 0:
         app.flash(_("Go to an event first; the fork starts there."))
     else:
-        app.attempt(fork_from(app, tab.id, tab.player.position.event))
+        event = tab.player.position.event
+        app.attempt(fork_from(app, tab.id, event) if tab.forks is None else tab.forks(event))
 
 
 def seconds_of(text: str) -> int | None:

@@ -47,7 +47,7 @@ async def open_replay(
     from core.replay.player import Player
     from tui.replay.replay_tab import ReplayTab
 
-    tab = await _open_tab(
+    tab = await open_tab(
         app,
         conversation_id,
         home or _home_of(app),
@@ -67,7 +67,7 @@ async def _open_follow_tab(app: Context, conversation_id: str) -> FollowTab:
     from core.replay.player import LogFollower
     from tui.replay.replay_tab import FollowTab
 
-    return await _open_tab(
+    return await open_tab(
         app,
         conversation_id,
         _home_of(app),
@@ -75,13 +75,13 @@ async def _open_follow_tab(app: Context, conversation_id: str) -> FollowTab:
     )
 
 
-async def _open_tab(
+async def open_tab(
     app: Context,
     conversation_id: str,
     home: Path,
     make: Callable[[EventReader, ConversationInfo, Bookmarks, AsyncExitStack], T],
 ) -> T:
-    """Open a tab for a conversation of this home. Raises HandloomError."""
+    """Open a tab for a conversation of this home, and show it. Raises HandloomError."""
     from core.store.bookmarks import Bookmarks
     from core.store.reader import EventReader
 

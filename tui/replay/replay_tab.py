@@ -9,13 +9,12 @@ worker runs each tab, and commands of the user come before new events. Loaded wh
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.events import AgentStateChangedObservation, Envelope, LLMMetrics, ModeAction
-from core.import_export.agents.names import AGENTS
 from core.replay.player import SPEEDS, Player
 from core.replay.timeline import Highlights, Item, ReplayState
 from tui.commands import keyed
@@ -64,6 +63,8 @@ class ReplayTab(Tab):
         """Events that match `query`, in order."""
         self.query = ""
         """Sanitised."""
+        self.forks: Callable[[int], Coroutine[Any, Any, None]] | None = None
+        """How to go on from an event, if the conversation is not in our store."""
         self._bookmark_store = bookmark_store
         self._state: Envelope | None = None
         self._mode: Envelope | None = None
@@ -98,8 +99,7 @@ class ReplayTab(Tab):
     def facts(self) -> Facts:
         """State, model, cost and iterations at the position, and the mode that the user chose."""
         state = self._state.event if self._state is not None else None
-        agent = AGENTS.get(self.info.origin)
-        mark, status = Mark.IDLE, agent.title if agent is not None else _("starting")
+        mark, status = Mark.IDLE, _("starting")
         if isinstance(state, AgentStateChangedObservation):
             mark, status = mark_of_stored(str(state.agent_state))
         mode = self._mode.event if self._mode is not None else None

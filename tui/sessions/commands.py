@@ -88,8 +88,10 @@ class SessionManager:
             case "fork" | "again":
                 await self._agents.go_on(id, event_id)
             case _:
-                async with self._agents.read_session(id) as copies:
-                    await open_replay(self._app, id, event_id, home=copies.home)
+                from tui.replay.agent_tab import open_agent_session
+
+                session = await self._agents.session(id)
+                await open_agent_session(self._app, id, event_id, self._agents.home, session)
 
     async def _run_choice(self, choice: SessionChoice) -> None:
         assert self._app.manager is not None

@@ -1,0 +1,102 @@
+"""AgentTab: a session of another agent. It is replayed, and at its end it shows what its agent adds.
+
+Nothing can be written there; a fork goes on from any event in a conversation of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from core.import_export.agents.names import AGENTS
+from tui.file_watcher import EDITED, watch
+from tui.i18n import _
+from tui.replay.replay_start import open_tab, replay_to
+from tui.replay.replay_tab import FollowTab
+from tui.shortcuts.command import keyed
+from tui.workspace.conversation_status import Mark
+
+if TYPE_CHECKING:
+    from tui.workspace.context import Context
+
+_MODIFIED = 0x2
+"""From inotify(7): the file was written, and its agent keeps it open."""
+REST_S = 1.0
+"""Shortest time between two looks at a session that grows."""
+
+
+class AgentSession(NamedTuple):
+    """What a tab needs of a session."""
+
+    read: Callable[[], Awaitable[object]]
+    """Reads the session as it is now into its copy. Raises HandloomError."""
+    fork: Callable[[int], Coroutine[Any, Any, None]]
+    """Goes on from an event in a conversation of ours."""
+    file: Path | None
+    """The file that grows; None if the agent has deleted it."""
+
+
+class AgentTab(FollowTab):
+    """A session of another agent, read-only."""
+
+    @property
+    def title(self) -> str:
+        return _("Replay: {title}").format(title=self.name)
+
+    @property
+    def mark(self) -> Mark:
+        return Mark.REPLAY
+
+    def _current_state(self) -> tuple[Mark, str]:
+        return Mark.IDLE, AGENTS[self.info.origin].title if self.info.origin in AGENTS else self.info.origin
+
+    @property
+    def about_terminal(self) -> str:
+        return _("output appears when a command ends")
+
+    @property
+    def read_only_reason(self) -> str:
+        text = _("This session belongs to {agent} and is read-only. {replay.fork} continues it here.")
+        return keyed(text, agent=self._current_state()[1])
+
+    def _follow_status(self) -> tuple[str, str]:
+        if self.followed.is_gone:
+            return "✕", _("deleted")
+        return "", ""
+
+
+async def open_agent_session(
+    app: Context, conversation_id: str, event_id: int | None, home: Path, session: AgentSession
+) -> None:
+    """Show a session: paused after an event, else played from its beginning. Raises HandloomError."""
+    await asyncio.to_thread(import_module, "core.replay.player")
+    from core.replay.player import LogFollower
+
+    tab = await open_tab(
+        app,
+        conversation_id,
+        home,
+        lambda reader, info, bookmarks, stack: AgentTab(LogFollower(reader, info), bookmarks, app.wake, stack),
+    )
+    tab.forks = session.fork
+    tab.playing = event_id is None
+    if session.file is not None:
+        group = tab.work_group("session")
+        tab.watch = watch(
+            session.file,
+            lambda: app.attempt(_grow(app, tab, session), group, exclusive=True),
+            EDITED | _MODIFIED,
+            rest_s=REST_S,
+        )
+    replay_to(app, tab, event_id)
+
+
+async def _grow(app: Context, tab: AgentTab, session: AgentSession) -> None:
+    """Read what the agent has added."""
+    await session.read()
+    tab.needs_refresh = True
+    if tab in app.tabs.all and (tab.playing or not tab.busy):
+        replay_to(app, tab)
