@@ -18,7 +18,8 @@ from functools import partial
 from pathlib import Path
 
 from core.batch.tasks import BatchTask
-from core.batch.workspaces import BatchFolderError, mirror_folder, run_git, why
+from core.batch.workspaces import mirror_folder, why
+from core.git import GitError, run_git
 
 MAX_PATCH_BYTES = 64 * 1024 * 1024
 MAX_FILE_BYTES = MAX_PATCH_BYTES
@@ -59,7 +60,7 @@ def make_patch(task: BatchTask, folder: Path, batch: Path, commit: str) -> Patch
         objects = mirror_folder(task.repo, batch) / "objects"
         (scratch / "objects" / "info" / "alternates").write_text(f"{objects}\n", "utf-8")
         return _make(folder, scratch, commit, found)
-    except (OSError, BatchFolderError) as error:
+    except (OSError, GitError) as error:
         return Patch("", f"There is no patch: {why(error)}")
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -87,7 +88,7 @@ def _make(folder: Path, scratch: Path, commit: str, found: _Found) -> Patch:
     with _hidden(folder, scratch, hidden):
         try:
             add()
-        except BatchFolderError:  # a file that does not have the encoding which it claims, or that cannot be read
+        except GitError:  # a file that does not have the encoding which it claims, or that cannot be read
             (scratch / "info").mkdir(exist_ok=True)
             (scratch / "info" / "attributes").write_text(_WITHOUT_ENCODINGS, "utf-8")
             add("--ignore-errors", statuses=(0, 1))

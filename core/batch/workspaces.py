@@ -1,7 +1,7 @@
 """The folder of an attempt: an empty one, a copy of another, or a clone of a repository.
 
 A repository is mirrored once for a batch, and each attempt gets a clone of its own, so that attempts share no file. All
-functions block, and raise BatchFolderError.
+functions block, and raise BatchFolderError or GitError.
 """
 
 from __future__ import annotations
@@ -10,31 +10,16 @@ import fcntl
 import hashlib
 import os
 import shutil
-import signal
 import stat
-import subprocess
-import tempfile
-import threading
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
 
 from core.batch.tasks import BatchTask
 from core.errors import HandloomError, UsageError
+from core.git import GitError, run_git
 from core.repository import Repository
 
 MIRRORS = ".repositories"
-MAX_OUTPUT_BYTES = 1024 * 1024 * 1024
-MAX_ERROR_BYTES = 64 * 1024
 PIECE_BYTES = 1024 * 1024
-GIT_S = 3600.0
-"""A large repository takes minutes to clone."""
-_ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
-_OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-               "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")  # fmt: skip
-"""Variables that name another repository, as in a git hook."""
-_SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
 
 
 class BatchFolderError(HandloomError):
@@ -61,7 +46,7 @@ def _clone(task: BatchTask, folder: Path, mirror: Path) -> str:
     wanted = task.commit or "HEAD"
     try:
         commit = run_git(f"--git-dir={mirror}", "rev-parse", "--verify", "--end-of-options", f"{wanted}^{{commit}}")
-    except BatchFolderError as error:
+    except GitError as error:
         raise BatchFolderError(f"{task.repo} has no commit {wanted}. Correct it in the list of tasks.") from error
     run_git("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(mirror), str(folder))
     run_git("-C", str(folder), "remote", "set-url", "origin", "--", _address(task.repo))
@@ -93,58 +78,6 @@ def _address(repo: str) -> str:
         return Repository.parse(repo).url
     except UsageError as error:
         raise BatchFolderError(str(error)) from error
-
-
-def run_git(
-    *arguments: str,
-    environ: Mapping[str, str] = MappingProxyType({}),
-    cwd: Path = Path("/"),
-    stdin: str = "",
-    limit_s: float = GIT_S,
-    most_bytes: int = MAX_OUTPUT_BYTES,
-    statuses: Sequence[int] = (0,),
-) -> str:
-    """Run git where no repository has a say: from the root, so that the current folder's settings are not read.
-
-    Returns the first `most_bytes` that it prints; then it is ended. Raises BatchFolderError.
-    """
-    inherited = {name: value for name, value in os.environ.items() if name not in _OF_ANOTHER}
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-        given.write(stdin.encode("utf-8", "surrogateescape"))
-        given.seek(0)
-        try:
-            process = subprocess.Popen(
-                ["git", *_SAFE, *arguments],
-                stdin=given,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                cwd=cwd,
-                env={**inherited, **_ALONE, **environ},
-                start_new_session=True,  # so that what it has started is ended with it
-            )
-        except OSError as error:
-            raise BatchFolderError(f"git cannot be run: {why(error)}.") from error
-        timer = threading.Timer(limit_s, _kill, (process,))
-        timer.start()
-        try:
-            with process:
-                assert process.stdout is not None
-                output = process.stdout.read(most_bytes)
-                if len(output) >= most_bytes:
-                    _kill(process)
-        finally:
-            timer.cancel()
-        if process.returncode not in statuses and len(output) < most_bytes:
-            errors.seek(0)
-            said = errors.read(MAX_ERROR_BYTES).decode("utf-8", "replace").strip().splitlines()
-            raise BatchFolderError(f"git failed: {said[-1][:300] if said else f'status {process.returncode}'}")
-        return output.decode("utf-8", "surrogateescape")
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a process and what it has started: that may hold its output open."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 def why(error: Exception) -> str:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from core.batch import patches, workspaces
+from core.batch import patches
 from core.batch.patches import Patch, make_patch
 from core.batch.tasks import BatchTask, read_tasks
-from core.batch.workspaces import BatchFolderError, prepare
+from core.batch.workspaces import prepare
 from core.errors import UsageError
+from core.git import GitError, run_git
 from tests.batch.test_batch import git, repository
 
 __all__ = ["repository"]
@@ -138,11 +139,11 @@ def test_patch_that_is_too_large_is_none(
 
 
 def test_git_that_takes_too_long_is_ended(work: Callable[[], Patch], monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(BatchFolderError, match="git failed: status -9"):
-        workspaces.run_git("-c", "alias.wait=!sleep 60", "wait", limit_s=0.2)
+    with pytest.raises(GitError, match="git failed: status -9"):
+        run_git("-c", "alias.wait=!sleep 60", "wait", limit_s=0.2)
 
     def slow(*arguments: str, **options: Any) -> str:
-        raise BatchFolderError("git failed: status -9")
+        raise GitError("git failed: status -9")
 
     monkeypatch.setattr(patches, "run_git", slow)
     assert work() == Patch("", "There is no patch: git failed: status -9")
@@ -152,7 +153,7 @@ def test_output_of_git_is_read_up_to_a_limit(tmp_path: Path) -> None:
     git(tmp_path, "init", "-q")
     (tmp_path / "big").write_text("line\n" * 200_000)
     blob = git(tmp_path, "hash-object", "-w", "big").strip()
-    assert workspaces.run_git("-C", str(tmp_path), "cat-file", "blob", blob, most_bytes=10) == "line\nline\n"
+    assert run_git("-C", str(tmp_path), "cat-file", "blob", blob, most_bytes=10) == "line\nline\n"
 
 
 def test_copy_of_a_folder_leaves_out_the_batch_and_what_has_no_end(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from core.interpreter import start_command
 from tui.i18n import _
+from tui.models.commands import pick_model
 from tui.terminal_io.sanitizer import sanitize_line
 from tui.workspace.conversation_start import show_conversation
 
@@ -27,12 +28,14 @@ if TYPE_CHECKING:
     from core.library.library import Library
     from core.library.records import Record
     from core.settings.config import Settings
+    from core.store.conversations import ConversationInfo
     from core.store.reader import EventReader
     from tui.replay.agent_tab import AgentSession
     from tui.workspace.context import Context
 
 SOON = timedelta(days=7)
 """A session that its agent deletes within this time is marked."""
+COPY = "\0copy"
 SHOW_AND_KEEP, SHOW, HIDE = "keep", "show", "hide"
 
 
@@ -170,27 +173,54 @@ class AgentSessions:
             yield copies
 
     async def go_on(self, session_id: str, event_id: int | None) -> None:
-        """Ask in which folder, then go on with a session in a conversation of ours. Raises HandloomError."""
+        """Ask with which files, then go on with a session in a conversation of ours. Raises HandloomError."""
         from core.library.continuing import continue_session
-        from tui.dialogs.dialog import Choice, ChoiceScreen
 
         assert self._app.manager is not None
-        id, model = uuid.uuid4().hex, (await self._settings()).model
+        manager = self._app.manager
         async with self.read_session(session_id) as copies:
             info = await copies.conversation(session_id)
-            folders = [self._app.tabs.folder]
-            is_there: bool = await asyncio.to_thread(os.path.isdir, info.workspace)
-            if is_there and info.workspace not in folders:
-                folders.insert(0, info.workspace)
-            choices = [Choice(folder, sanitize_line(folder, 80)) for folder in folders]
-            title = _("Go on with this session in which folder?")
-            folder = await self._app.push_screen_wait(ChoiceScreen(title, choices)) if folders[1:] else folders[0]
+            id = uuid.uuid4().hex
+            folder = await self._ask_folder(info, id)
             if folder is None:
                 return
+            tab = self._app.tabs.conversation
+            model = self._app.options.model or (tab.model_name if tab is not None else "") or manager.settings.model
+            chosen = model or await pick_model(self._app)
+            if not chosen:
+                return
             upto = info.event_count - 1 if event_id is None else event_id
-            store = self._app.manager.store
-            await continue_session(store, copies, session_id, upto, id=id, workspace=folder, model=model)
+            await continue_session(manager.store, copies, session_id, upto, id=id, workspace=folder, model=chosen)
         await show_conversation(self._app, id)
+        text = _("It goes on with {model}; /model changes that.")
+        self._app.flash(text.format(model=sanitize_line(chosen, 60)))
+
+    async def _ask_folder(self, info: ConversationInfo, id: str) -> str | None:
+        """The folder in which a session goes on: its own, the current one, or a copy at the commit it began with."""
+        from core.git import clone_at, has_commit
+        from core.workspaces.forks import FOLDER
+        from tui.dialogs.dialog import Choice, ChoiceScreen
+
+        record = self._records.get(info.id)
+        folder, commit = info.workspace, record.session.commit if record is not None else ""
+        choices = []
+        if folder and await asyncio.to_thread(os.path.isdir, folder):
+            choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder, as it is now")))
+            if await asyncio.to_thread(has_commit, Path(folder), commit):
+                about = _("a new copy, with the files of that commit")
+                choices.append(Choice(COPY, _("Commit {id}").format(id=sanitize_line(commit, 12)), about))
+        if (here := self._app.tabs.folder) != folder:
+            choices.append(Choice(here, sanitize_line(here, 80), _("the current folder")))
+        title = _("Go on with this session with which files?")
+        chosen = (
+            choices[0].value if len(choices) == 1 else await self._app.push_screen_wait(ChoiceScreen(title, choices))
+        )
+        if chosen != COPY:
+            return chosen
+        copy = self._home.absolute() / FOLDER / id
+        await asyncio.to_thread(copy.parent.mkdir, 0o700, parents=True, exist_ok=True)
+        await asyncio.to_thread(clone_at, Path(folder), commit, copy)
+        return str(copy)
 
     async def forget(self, id: str) -> None:
         """Delete the copy of a session that its agent has deleted. Raises UsageError for one that is still there."""

@@ -281,7 +281,7 @@ def test_only_known_modules_run_git_on_the_host() -> None:
                 if words and isinstance(words[0], ast.Constant) and words[0].value == "git":
                     found.append(str(file.relative_to(ROOT)))
     assert sorted(found) == [
-        "core/batch/workspaces.py",  # in clones that nobody has worked in, and with a repository of its own
+        "core/git.py",  # in clones that nobody has worked in, with a repository of its own, and to clone one
         "runtime/checkpoints/shadow_git.py",  # with its own repository and settings
         "runtime/git_files.py",
         "runtime/isolation/git_config.py",
