@@ -63,6 +63,8 @@ EXCEPTIONS: dict[str, dict[tuple[str, str], str]] = {
         ("doctor", "batch"): "one option of doctor looks at a cluster for batches",
         ("sessions", "export"): "what can be done with a conversation of the list",
         ("sessions", "library"): "the list has the sessions of other agents, too",
+        ("library", "models"): "a session is continued with a model that the user chooses",
+        ("library", "replay"): "a session is read by its replay while it grows",
         ("export", "library"): "a session of another agent is exported",
         ("statistics", "library"): "a session of another agent is counted",
         ("sessions", "replay"): "what can be done with a conversation of the list",

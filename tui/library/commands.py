@@ -204,7 +204,8 @@ class AgentSessions:
         record = self._records.get(info.id)
         folder, commit = info.workspace, record.session.commit if record is not None else ""
         choices = []
-        if folder and await asyncio.to_thread(os.path.isdir, folder):
+        is_there: bool = await asyncio.to_thread(os.path.isdir, folder)
+        if is_there:
             choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder, as it is now")))
             if await asyncio.to_thread(has_commit, Path(folder), commit):
                 about = _("a new copy, with the files of that commit")
@@ -212,9 +213,8 @@ class AgentSessions:
         if (here := self._app.tabs.folder) != folder:
             choices.append(Choice(here, sanitize_line(here, 80), _("the current folder")))
         title = _("Go on with this session with which files?")
-        chosen = (
-            choices[0].value if len(choices) == 1 else await self._app.push_screen_wait(ChoiceScreen(title, choices))
-        )
+        chosen = choices[0].key if len(choices) == 1 else None
+        chosen = chosen or await self._app.push_screen_wait(ChoiceScreen(title, choices))
         if chosen != COPY:
             return chosen
         copy = self._home.absolute() / FOLDER / id
