@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import claude_code, gemini, mini_swe_agent, opencode, openhands, swe_agent
+from core.import_export.agents import claude_code, codex, gemini, mini_swe_agent, opencode, openhands, swe_agent
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
 _READERS: Mapping[str, ModuleType] = {
     "claude-code": claude_code,
+    "codex": codex,
     "opencode": opencode,
     "gemini": gemini,
     "openhands": openhands,

@@ -440,7 +440,7 @@ def test_damaged_sessions_are_survived(home: Home) -> None:
     home.write(user("1", None, "Look", isSidechain=True), name=f"{ID}/subagents/agent-a1")
     (home.project / ID / "subagents" / "agent-a1.meta.json").write_text('{"toolUseId": "toolu_1"}')
     (home.project.parents[1] / "settings.json").write_text('{"cleanupPeriodDays": 9}')
-    survives(claude_code.discover, claude_code.read, home.places)
+    survives(claude_code.discover, claude_code.read, home.places, trials=25)
 
 
 def test_outputs_are_read_only_from_the_folder_of_the_session(home: Home) -> None:
@@ -458,13 +458,13 @@ def test_outputs_are_read_only_from_the_folder_of_the_session(home: Home) -> Non
 def test_long_sessions_take_linear_time(home: Home) -> None:
     # every prompt goes back to the first one, so that there are as many branches as prompts
     lines = [user("0", None, "Go")]
-    for number in range(1, 6_000):
+    for number in range(1, 3_000):
         lines.append(user(f"{number}", "0", f"Try {number}"))
     home.write(*lines)
     started = time.process_time()
     found = home.read()
     assert time.process_time() - started < 3
-    assert found.warnings == ["Only 50 of 5998 other branches are shown."]
+    assert found.warnings == ["Only 50 of 2998 other branches are shown."]
     assert read_all(claude_code.discover, claude_code.read, home.places) == 1
 
 
