@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.import_export.agents import gemini, opencode
+from core.import_export.agents import crush, gemini, goose, opencode
 from core.import_export.agents.source import Source
 
 _ROWS: tuple[Source, ...] = (
     Source("opencode", "opencode", opencode.discover, opencode.read),
     Source("gemini", "Gemini CLI", gemini.discover, gemini.read),
+    Source("crush", "crush", crush.discover, crush.read),
+    Source("goose", "goose", goose.discover, goose.read),
 )
 SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
 """By name."""
