@@ -210,22 +210,22 @@ def rows(
 ) -> Iterator[dict[str, Any]]:
     """Rows of a table, as objects with those of the columns `names` that it has; none if there is no such table.
 
+    Bytes become text, and infinite numbers None, because events are JSON.
     `rest` comes after the table's name: `WHERE`, `ORDER BY`. It must name only columns that every version has.
     """
     known = columns(connection, table)
     if found := ", ".join(f'"{name}"' for name in names.split() if name in known):
         query = f'SELECT {found} FROM "{table}" {rest}'  # noqa: S608
-        yield from map(dict, connection.execute(query, values))
+        for row in connection.execute(query, values):
+            yield {name: _plain(row[name]) for name in row.keys()}  # noqa: SIM118  # a row's items are its values
 
 
 def cell(row: Mapping[str, Any], key: str) -> Any:
-    """The JSON value in a cell with text or bytes; None if there is none."""
+    """The JSON value in a cell of `rows`; None if there is none."""
     found = row.get(key)
     with suppress(ValueError):
         if isinstance(found, str):
             return parse(found.encode("utf-8", "replace"))
-        if isinstance(found, bytes):
-            return parse(found)
     return None
 
 
@@ -303,6 +303,12 @@ def _closed_text(sign: str) -> str:
         if backslashes % 2 == 1:
             sign = sign[:start]
     return sign + '"'
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _skip_line(file: BinaryIO) -> None:

@@ -233,7 +233,7 @@ def _projects(places: Places, root: Path) -> dict[str, str]:
         known = files.inner(files.read_json(file, _MAX_SETTINGS_BYTES), "projects")
         found |= {name: folder for folder, name in known.items() if isinstance(name, str) and name}
     for folder in (*found.values(), *map(str, places.projects)):
-        found[hashlib.sha256(folder.encode("utf-8", "surrogateescape")).hexdigest()] = folder
+        found[hashlib.sha256(folder.encode("utf-8", "replace")).hexdigest()] = folder
     return found
 
 

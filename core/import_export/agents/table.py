@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import claude_code, codex, gemini, mini_swe_agent, opencode, openhands, swe_agent
+from core.import_export.agents import claude_code, codex, crush, gemini, goose, mini_swe_agent, opencode, openhands, swe_agent
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
@@ -14,6 +14,8 @@ _READERS: Mapping[str, ModuleType] = {
     "codex": codex,
     "opencode": opencode,
     "gemini": gemini,
+    "crush": crush,
+    "goose": goose,
     "openhands": openhands,
     "swe-agent": swe_agent,
     "mini-swe-agent": mini_swe_agent,
