@@ -183,29 +183,13 @@ def path_id(path: Path) -> str:
 def database(root: Path, path: Path) -> Iterator[sqlite3.Connection]:
     """A SQLite database below `root`, read-only, with rows as mappings by column name.
 
-    A database with an unfinished log beside it is copied with its log, because SQLite would write there. Raises OSError
-    and Fault.
+    Nothing is written beside it: an unfinished log is read in place through the agent's own index of it, and if there
+    is no index, the database is copied with its log. Raises OSError and Fault.
     """
     with open_below(root, path) as file, tempfile.TemporaryDirectory(prefix="handloom-") as scratch:
-        log = path.with_name(path.name + "-wal")
-        is_busy = log.is_file() and log.stat().st_size > 0
-        if is_busy:
-            copy = Path(scratch, "copy.db")
-            for _attempt in range(3):  # until the log does not change while both are copied
-                before = log.stat().st_mtime_ns if log.exists() else 0
-                with open_below(root, path) as source, open(copy, "wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
-                    shutil.copyfileobj(source, target, 1 << 20)
-                if (log.stat().st_mtime_ns if log.exists() else 0) == before:
-                    break
-            address = f"file:{quote(str(copy))}"
-        else:
-            address = f"file:{quote(str(Path('/dev/fd', str(file.fileno()))))}?mode=ro&immutable=1"
         try:
-            connection = sqlite3.connect(address, uri=True)
+            connection = _connect(root, path, file, Path(scratch, "copy.db"))
             try:
-                _guard(connection)
                 yield connection
             finally:
                 connection.close()
@@ -223,19 +207,19 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
 
 def text(value: Any, key: str) -> str:
     """A text field of an object; empty if it is missing or not a text."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def number(value: Any, key: str) -> int:
     """A count in an object; 0 if it is missing or not a count."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
 
 
 def dollars(value: Any, key: str) -> float | None:
     """A cost in an object; None if it is missing or none."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     is_cost = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53
     return float(found) if is_cost and found is not None else None
 
@@ -243,13 +227,13 @@ def dollars(value: Any, key: str) -> float | None:
 def inner(value: Any, *keys: str) -> dict[str, Any]:
     """The object at a path of keys; empty if there is none."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return dict(value) if isinstance(value, Mapping) else {}
+        value = value.get(key) if isinstance(value, dict | Mapping) else None
+    return dict(value) if isinstance(value, dict | Mapping) else {}
 
 
 def items(value: Any, key: str) -> list[Any]:
     """A list in an object; empty if it is missing or not a list."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return found if isinstance(found, list) else []
 
 
@@ -323,10 +307,50 @@ def _finite(digits: str) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _guard(connection: sqlite3.Connection) -> None:
-    end = time.monotonic() + QUERY_S
-    connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
-    connection.row_factory = sqlite3.Row
-    connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA query_only = ON")
+def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Connection:
+    log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
+    if not _size(log):
+        return _opened(f"file:{quote(f'/dev/fd/{file.fileno()}')}?mode=ro&immutable=1")
+    if _size(index):
+        with suppress(sqlite3.Error):
+            return _opened(f"file:{quote(str(path))}?mode=ro&readonly_shm=1")
+    for _attempt in range(3):  # until the log does not change while both are copied
+        before = _changed_ns(log)
+        with open_below(root, path) as source, open(copy, "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        if _changed_ns(log) == before:
+            break
+    return _opened(f"file:{quote(str(copy))}")
+
+
+def _size(path: Path) -> int:
+    """The size of a regular file; 0 if there is none. It is not opened: that would end the locks of other threads."""
+    with suppress(OSError):
+        found = path.lstat()
+        return found.st_size if stat.S_ISREG(found.st_mode) else 0
+    return 0
+
+
+def _changed_ns(path: Path) -> int:
+    with suppress(OSError):
+        return path.lstat().st_mtime_ns
+    return 0
+
+
+def _opened(address: str) -> sqlite3.Connection:
+    connection = sqlite3.connect(address, uri=True)
+    try:
+        end = time.monotonic() + QUERY_S
+        connection.set_progress_handler(lambda: time.monotonic() > end, _STEPS)
+        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_FILE_BYTES)
+        connection.row_factory = sqlite3.Row
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        connection.execute("PRAGMA trusted_schema = OFF")
+        connection.execute("PRAGMA query_only = ON")
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -17,6 +17,7 @@ from core.import_export.agents import tools
 JsonObject = dict[str, Any]
 MAX_DIFF_CHARS = 1_000_000
 """Above this, the difference of two texts is not computed."""
+MAX_TITLE_CHARS = 200
 _MS_FROM = 100_000_000_000
 """A number above this is a time in milliseconds, below it in seconds: both until the year 5138."""
 _NAME_CHARS = 60
@@ -94,10 +95,11 @@ class Transcript:
 
     # -- what was done -------------------------------------------------------------------------------------------------
 
-    def call(self, id: str, name: str, arguments: Any, child: str = "") -> None:
+    def call(self, id: str, name: str, arguments: Any, child: str = "", *, by_user: bool = False) -> None:
         """A tool call. `arguments` are an object, JSON text, or plain text. `child` is the sub-agent's session.
 
-        A second call with the same id is left out: logs are replayed into forks and side files.
+        `by_user` says that the user ran it, not the model. A second call with the same id is left out: logs are
+        replayed into forks and side files.
         """
         if id and id in self._calls:
             return
@@ -106,7 +108,7 @@ class Transcript:
             args["inputs"] = {**args.get("inputs", {}), "session": child}
         if id:
             self._calls[id] = len(self.forms)
-        self._action(kind, "agent", **args)
+        self._action(kind, "user" if by_user else "agent", **args)
 
     def result(
         self,
@@ -308,6 +310,13 @@ def text_of(content: Any) -> str:
         block if isinstance(block, str) else block.get("text") for block in content if isinstance(block, str | Mapping)
     )
     return "\n".join(text for text in texts if isinstance(text, str) and text)
+
+
+def first_line(text: str) -> str:
+    """The first line of a text that is not empty, as a title."""
+    return next((line for each in text.lstrip()[: 4 * MAX_TITLE_CHARS].splitlines() if (line := each.strip())), "")[
+        :MAX_TITLE_CHARS
+    ]
 
 
 def pictures_of(content: Any) -> list[str]:
