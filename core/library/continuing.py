@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from core.errors import UsageError
-from core.events import ConsentAction, Envelope, EventSource
+from core.events import (
+    Action,
+    AgentState,
+    ChangeAgentStateAction,
+    ConsentAction,
+    Envelope,
+    ErrorObservation,
+    Event,
+    EventSource,
+    Observation,
+)
 from core.store.blobs import Blob, BlobRef, picture_urls
 from core.store.conversations import FORK, NewConversation
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from core.workspaces.forks import fork_title
 
+NO_RESULT = "The session was continued here, so this has no result."
+STOPPED = "Continued from the session of another agent."
 _PAGE = 500
 
 
@@ -29,16 +43,7 @@ async def continue_session(
         page := await copies.read(session_id, after=len(events) - 1, before=upto + 1, limit=_PAGE)
     ):
         events += page
-    last = events[-1]
-    events.append(
-        Envelope(
-            conversation_id=id,
-            id=len(events),
-            timestamp=last.timestamp,
-            source=EventSource.ENVIRONMENT,
-            event=ConsentAction(origin=info.origin, given=False),
-        )
-    )
+    events += _settled(events, id, info.origin)
     new = NewConversation(
         id=id,
         title=fork_title(info.title or info.first_line),
@@ -49,6 +54,25 @@ async def continue_session(
         origin_event=upto,
     )
     await store.adopt(new, events, blobs=await _pictures(copies, session_id, events))
+
+
+def _settled(events: Sequence[Envelope], id: str, agent: str) -> list[Envelope]:
+    """What follows the events of another agent: results for its open actions, the pause, and the user's consent."""
+    answered = {event.cause for event in events if isinstance(event.event, Observation)}
+    opened = [each for each in events if isinstance(each.event, Action) and each.event.runnable]
+    drafts: list[tuple[Event, EventSource, int | None]] = [
+        (ErrorObservation(content=NO_RESULT), EventSource.ENVIRONMENT, each.id)
+        for each in opened
+        if each.id not in answered
+    ]
+    stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=STOPPED)
+    drafts.append((stop, EventSource.ENVIRONMENT, None))
+    drafts.append((ConsentAction(origin=agent, given=False), EventSource.ENVIRONMENT, None))
+    at = events[-1].timestamp
+    return [
+        Envelope(conversation_id=id, id=number, timestamp=at, source=source, cause=cause, event=event)
+        for number, (event, source, cause) in enumerate(drafts, len(events))
+    ]
 
 
 async def _pictures(copies: EventReader, session_id: str, events: list[Envelope]) -> list[Blob]:

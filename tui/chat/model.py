@@ -52,6 +52,7 @@ from core.events import (
 )
 from core.events.actions import reasoning_of, said_and_thought
 from core.events.output import OutputBuffer
+from core.import_export.agents.names import AGENTS
 from core.status_messages import RETRY_STATUS
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
@@ -411,6 +412,8 @@ class ChatModel(PaneModel):
                 pass  # the event log has it
             case FileDownloadObservation():
                 self._detail(event.message)
+            case UnknownObservation() if kind_of(event).partition(".")[0].removeprefix("observation:") in AGENTS:
+                pass  # a record of another agent's session, which the event log has
             case UnknownObservation():
                 self._detail(
                     _("unknown event {kind}").format(kind=kind_of(event)) + f" {event.message or event.content}"
