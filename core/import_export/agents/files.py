@@ -155,7 +155,7 @@ def parse(data: bytes) -> Any:
     Bytes that are no UTF-8 are replaced. NaN and infinite numbers, which Python writes, are None.
     """
     try:
-        return json.loads(data.decode("utf-8", "replace"), parse_constant=lambda name: None, parse_float=_finite)
+        return _DECODER.decode(data.decode("utf-8", "replace"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -231,19 +231,19 @@ def cell(row: Mapping[str, Any], key: str) -> Any:
 
 def text(value: Any, key: str) -> str:
     """A text field of an object; empty if it is missing or not a text."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return found if isinstance(found, str) else ""
 
 
 def number(value: Any, key: str) -> int:
     """A count in an object; 0 if it is missing or not a count."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
 
 
 def dollars(value: Any, key: str) -> float | None:
     """A cost in an object; None if it is missing or none."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     is_cost = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53
     return float(found) if is_cost and found is not None else None
 
@@ -251,13 +251,13 @@ def dollars(value: Any, key: str) -> float | None:
 def inner(value: Any, *keys: str) -> dict[str, Any]:
     """The object at a path of keys; empty if there is none."""
     for key in keys:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return dict(value) if isinstance(value, Mapping) else {}
+        value = value.get(key) if isinstance(value, dict | Mapping) else None
+    return dict(value) if isinstance(value, dict | Mapping) else {}
 
 
 def items(value: Any, key: str) -> list[Any]:
     """A list in an object; empty if it is missing or not a list."""
-    found = value.get(key) if isinstance(value, Mapping) else None
+    found = value.get(key) if isinstance(value, dict | Mapping) else None
     return found if isinstance(found, list) else []
 
 
@@ -335,6 +335,10 @@ def _objects(data: bytes) -> list[Any]:
 def _finite(digits: str) -> float | None:
     number = float(digits)
     return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
+"""Made once: `json.loads` makes one for each line."""
 
 
 def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Connection:
