@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import (
-    claude_code,
-    codex,
-    crush,
-    gemini,
-    goose,
-    mini_swe_agent,
-    opencode,
-    openhands,
-    swe_agent,
-)
+from core.import_export.agents import claude_code, codex, crush, gemini, goose, mini_swe_agent, opencode, openhands, swe_agent
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
