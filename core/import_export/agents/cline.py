@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from core.import_export.agents import editor_tasks, files
+from core.import_export.agents.marked_text import tagged
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import Transcript, Usage, as_time, first_line, pictures_of, text_of
 from core.import_export.bounded_json import Fault
@@ -30,7 +31,6 @@ JsonObject = dict[str, Any]
 
 _MESSAGES = ".messages.json"
 _VERSION = 1
-_PROMPT = re.compile(r"<user_input\b[^<>]{0,200}>(.*?)</user_input>", re.DOTALL)
 _EXITED = re.compile(r"exited with code (-?\d{1,6})\b")
 _INJECTED = ("<environment_details>", "<file_content", "<system", "<context", "<workspace")
 
@@ -284,9 +284,9 @@ def _one_result(value: JsonObject) -> tuple[str, bool]:
 
 def _prompt(text: str) -> tuple[str, str]:
     """What the user typed, and what Cline added to it."""
-    found = _PROMPT.findall(text) if "</user_input>" in text else []
+    found, rest = tagged(text, "user_input")
     if found:
-        return "\n".join(part.strip() for part in found), _PROMPT.sub("", text).strip()
+        return "\n".join(found), rest
     return ("", text.strip()) if text.lstrip().startswith(_INJECTED) else (text, "")
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from core.import_export.agents import files
+from core.import_export.agents.marked_text import Replacement, replacements, tagged
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import (
     Transcript,
@@ -36,13 +37,8 @@ _UI, _API = "ui_messages.json", "api_conversation_history.json"
 _EDITORS = ("Code", "Code - Insiders", "Cursor", "VSCodium", "Windsurf", "Code - OSS")
 _SERVERS = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".windsurf-server", ".vscodium-server")
 _CWD = re.compile(r"# Current (?:Working|Workspace) Directory \(([^()\n]{1,4096})\)")
-_DETAILS = re.compile(r"<environment_details>.*?</environment_details>", re.DOTALL)
-_TAGGED = re.compile(r"<(task|feedback|user_message|answer)>\s*(.*?)\s*</\1>", re.DOTALL)
-_BLOCK = re.compile(
-    r"^(?:-{3,} SEARCH>?|<{3,} SEARCH>?)[^\n]*\n(.*?)^={3,}[^\n]*\n(.*?)^(?:\+{3,} REPLACE>?|>{3,} REPLACE>?)",
-    re.DOTALL | re.MULTILINE,
-)
-_LINE_MARK = re.compile(r"\A:start_line:[^\n]*\n(?::end_line:[^\n]*\n)?(?:-{3,}\n)?")
+_TAGS = ("task", "feedback", "user_message", "answer")
+"""What is around the words of the user in what the model got."""
 _CHECK = re.compile(r"^\s*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _REQUIRES_APPROVAL, _HAS_CHANGES = "REQ_APP", "HAS_CHANGES"
 _EDITS = ("editedExistingFile", "appliedDiff", "newFileCreated", "insertContent", "searchAndReplace", "fileDeleted")
@@ -306,19 +302,18 @@ def _edit(name: str, path: str, diff: str, content: str) -> tuple[str, JsonObjec
         return "write", {"path": path, "content": content}
     text = diff or content
     if len(blocks := _blocks(text)) == 1:
-        return "edit", {"path": path, "old_string": blocks[0][0], "new_string": blocks[0][1]}
+        return "edit", {"path": path, "old_string": blocks[0].old, "new_string": blocks[0].new}
     return "apply_diff", {"path": path, "diff": text}
 
 
-def _blocks(text: str) -> list[tuple[str, str]]:
-    """The pairs of texts in blocks that say what to search, and what to put in its place."""
-    return [(_LINE_MARK.sub("", old), new) for old, new in _BLOCK.findall(text)] if "REPLACE" in text else []
+def _blocks(text: str) -> list[Replacement]:
+    return replacements(text.splitlines())
 
 
 def _unified(text: str, path: str) -> str | None:
     if _is_unified(text):
         return text
-    parts = (difference(old, new, path) for old, new in _blocks(text))
+    parts = (difference(block.old, block.new, path) for block in _blocks(text))
     return "\n".join(filter(None, parts)) or None
 
 
@@ -366,8 +361,8 @@ def _read_api(transcript: Transcript, messages: list[Any]) -> None:
 
 def _said(text: str) -> str:
     """What the user typed, in a text that the model got; empty if there is nothing of it."""
-    if found := _TAGGED.findall(text) if "</" in text else []:
-        return "\n".join(said for _tag, said in found)
+    if found := [said for tag in _TAGS for said in tagged(text, tag)[0]]:
+        return "\n".join(found)
     text = _without_details(text)
     return "" if text.startswith(("[", "<")) else text
 
@@ -381,4 +376,4 @@ def _result_text(content: Any) -> str:
 
 
 def _without_details(text: str) -> str:
-    return (_DETAILS.sub("", text) if "</environment_details>" in text else text).strip()
+    return tagged(text, "environment_details")[1]
