@@ -17,7 +17,7 @@ from typing import Any
 
 from core.import_export.agents import files, runs
 from core.import_export.agents.source import AgentSession, Places
-from core.import_export.agents.transcript import Transcript, Usage, as_time, text_of
+from core.import_export.agents.transcript import Transcript, Usage, as_time, first_line, text_of
 from core.import_export.bounded_json import Fault
 
 NAME = "mini-swe-agent"
@@ -85,7 +85,7 @@ def _session(root: Path, file: files.FoundFile) -> AgentSession | None:
         id=name if name == "last_mini_run" else files.path_id(file.path),
         root=root,
         path=file.path,
-        title=runs.first_line(_task(prompt, template)) or name[: runs.TITLE_CHARS],
+        title=first_line(_task(prompt, template)) or first_line(name),
         folder=cwd if cwd.startswith("/") else "",
         model=files.text(files.inner(config, "model"), "model_name"),
         started_at=started,

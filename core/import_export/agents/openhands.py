@@ -21,7 +21,6 @@ from typing import Any
 
 from core.import_export import sdk_import
 from core.import_export.agents import files
-from core.import_export.agents.runs import TITLE_CHARS, first_line
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import (
     Branch,
@@ -29,6 +28,7 @@ from core.import_export.agents.transcript import (
     Usage,
     as_time,
     difference,
+    first_line,
     local_time,
     pictures_of,
     text_of,
@@ -121,7 +121,7 @@ def _session(root: Path, folder: Path, parent: str) -> AgentSession | None:
         id=folder.name,
         root=root,
         path=folder,
-        title=files.text(about, "title")[:TITLE_CHARS] or prompt,
+        title=first_line(files.text(about, "title")) or prompt,
         folder=files.text(files.inner(state, "workspace"), "working_dir"),
         model=files.text(files.inner(state, "agent", "llm"), "model") or files.text(about, "llm_model"),
         started_at=as_time(started),

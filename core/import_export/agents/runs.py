@@ -11,7 +11,6 @@ from pathlib import Path
 from core.import_export.agents import files
 from core.import_export.agents.source import Places
 
-TITLE_CHARS = 200
 _FOLDERS = ("trajectories", "logs", "results", "runs", "output", "outputs", "evaluation")
 _DEPTH = 6
 """`trajectories/<user>/<run>/<instance>/<instance>.traj`, and one to spare."""
@@ -30,8 +29,3 @@ def in_projects(places: Places, suffix: str) -> Iterator[tuple[Path, files.Found
                 if found.path not in seen:
                     seen.add(found.path)
                     yield project, found
-
-
-def first_line(text: str) -> str:
-    """The first line of a text that is not empty, as a title."""
-    return next((line.strip() for line in text.splitlines() if line.strip()), "")[:TITLE_CHARS]

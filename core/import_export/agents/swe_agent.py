@@ -17,7 +17,7 @@ from typing import Any
 
 from core.import_export.agents import files, runs
 from core.import_export.agents.source import AgentSession, Places
-from core.import_export.agents.transcript import Branch, Transcript, Usage, as_time, text_of
+from core.import_export.agents.transcript import Branch, Transcript, Usage, as_time, first_line, text_of
 from core.import_export.bounded_json import Fault
 
 NAME = "swe-agent"
@@ -76,7 +76,7 @@ def _session(root: Path, file: files.FoundFile) -> AgentSession | None:
         id=files.path_id(file.path),
         root=root,
         path=file.path,
-        title=runs.first_line(_issue(prompt)) if prompt else name[: runs.TITLE_CHARS],
+        title=first_line(_issue(prompt)) if prompt else first_line(name),
         folder=_folder(steps[0]),
         model=_model(run),
         updated_at=as_time(file.changed_ns / 1e9),

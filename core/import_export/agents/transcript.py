@@ -282,13 +282,18 @@ def as_time(value: Any) -> datetime | None:
 
 
 def _difference(args: JsonObject, before: str | None, after: str | None) -> str | None:
-    """The diff of an edit: of the whole files if they are known, else of the texts that the call replaces."""
+    """The diff of an edit: of the whole files if they are known, else of the texts that the call replaces.
+
+    A call that has a patch instead of texts shows its patch.
+    """
     old, new = before, after
     if old is None or new is None:
         old, new = args.get("old_str"), args.get("new_str")
         if args.get("command") == "create":
             old, new = "", args.get("file_text")
-    return None if old is None or new is None else difference(old, new, args["path"])
+    if old is None or new is None:
+        return None if args.get("command") else args.get("content") or None
+    return difference(old, new, args["path"])
 
 
 def difference(before: str, after: str, path: str) -> str | None:
