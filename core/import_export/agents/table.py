@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import claude_code, codex, crush, gemini, goose, mini_swe_agent, opencode, openhands, swe_agent
+from core.import_export.agents import (
+    claude_code,
+    cline,
+    codex,
+    crush,
+    gemini,
+    goose,
+    mini_swe_agent,
+    opencode,
+    openhands,
+    roo,
+    swe_agent,
+)
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
@@ -19,6 +31,8 @@ _READERS: Mapping[str, ModuleType] = {
     "openhands": openhands,
     "swe-agent": swe_agent,
     "mini-swe-agent": mini_swe_agent,
+    "cline": cline,
+    "roo": roo,
 }
 SOURCES: Mapping[str, Source] = {
     name: Source(name, AGENTS[name].title, reader.discover, reader.read) for name, reader in _READERS.items()
