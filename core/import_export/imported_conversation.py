@@ -270,6 +270,17 @@ class EnvelopeBuilder:
         ]
         return found
 
+    def begin(self, count: int) -> None:
+        """Prepare for `envelope`: there are so many events, and the id of each is its place."""
+        self._is_sorted, self._sorted_ids = True, list(range(count))
+
+    def envelope(self, form: JsonObject, before: datetime | None) -> tuple[Envelope, JsonObject | None]:
+        """One event of those that `begin` counts, and its stored form if that is known; `before` is the time before.
+
+        Call it in the order of the ids.
+        """
+        return self._make_envelope(form["id"], (form, None), before, None)
+
     def new_id(self, id: Any, before: int) -> int | None:
         """The new id of the last event with this id in the file that comes before the new id `before`."""
         if not _is_id(id):

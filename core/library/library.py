@@ -19,14 +19,15 @@ from pathlib import Path
 from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import AgentSession, Places, Source
+from core.import_export.agents.stored import stored_session
 from core.import_export.agents.table import SOURCES
-from core.import_export.agents.transcript import Branch, Transcript
+from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
-from core.import_export.imported_conversation import EnvelopeBuilder, storable_text
+from core.import_export.imported_conversation import storable_text
 from core.library.costs import add_costs
 from core.library.records import Record, Records
 from core.secrets import Redactor
-from core.store.copies import CopyFacts, CopyStore
+from core.store.copies import Copy, CopyFacts, CopyStore
 from core.store.locks import FileLock
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,19 @@ TITLE_CHARS = 200
 _NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
 _LOCK = "updating"
 _RECORDS = "sessions.db"
+
+
+TOGETHER, TOGETHER_BYTES = 50, 8_000_000
+"""Sessions that are stored in one transaction, and about their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A session that was read."""
+
+    record: Record
+    copies: list[Copy]
+    """Its copy and those of its branches; empty if it could not be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +139,9 @@ class Library:
         return Progress(len(everything), sum(record.is_pending for record in everything))
 
     async def read_pending(self, told: Callable[[Progress], None] = lambda progress: None) -> Progress:
-        """Read every session whose current version was not read, the newest first, then update the search index.
+        """Read every session whose current version was not read, the newest first.
 
-        `told` is called after each. Cancelling keeps what was read. Raises StoreBusyError, StoreError.
+        `told` is called whenever some were stored. Cancelling keeps what was stored. Raises StoreBusyError, StoreError.
         """
         async with self._alone():
             records = await self.records()
@@ -136,12 +150,15 @@ class Library:
                 key=lambda each: each.session.changed_ns,
                 reverse=True,
             )
-            left = len(pending)
+            left, ready, size = len(pending), list[Prepared](), 0
             for record in pending:
-                await self._read(record)
+                ready.append(await asyncio.to_thread(self._prepared, record))
+                size += record.session.size
                 left -= 1
-                told(Progress(len(records), left))
-            await self.store.index()
+                if size > TOGETHER_BYTES or len(ready) == TOGETHER or not left:
+                    await self._store(ready)
+                    ready, size = [], 0
+                    told(Progress(len(records), left))
         return Progress(len(records), 0)
 
     async def read_now(self, id: str) -> Record:
@@ -167,39 +184,36 @@ class Library:
         await asyncio.to_thread(self._records.remove, [id])
 
     async def _read(self, record: Record) -> Record:
+        prepared = await asyncio.to_thread(self._prepared, record)
+        await self._store([prepared])
+        return prepared.record
+
+    async def _store(self, sessions: Sequence[Prepared]) -> None:
+        await self.store.put_events(copy for each in sessions for copy in each.copies)
+        await asyncio.to_thread(self._records.put, [each.record for each in sessions])
+
+    def _prepared(self, record: Record) -> Prepared:
+        """A session and its branches, as they will be stored. Blocks."""
         source = self._sources[record.session.agent]
         try:
-            transcript = await asyncio.to_thread(source.read, record.session)
-            await asyncio.to_thread(add_costs, transcript)
-            record = await self._store(record, transcript)
-            await self._store_branches(record, transcript.branches)
-            record = record.after_reading()
+            transcript = source.read(record.session)
+            if not transcript.forms:
+                raise Fault("it has no events")
         except (OSError, Fault) as error:
             why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
             log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
-            record = record.after_reading(wrong=why)
-        await asyncio.to_thread(self._records.put, [record])
-        return record
-
-    async def _store(self, record: Record, transcript: Transcript) -> Record:
+            return Prepared(record.after_reading(wrong=why), [])
+        add_costs(transcript)
         record = replace(record, session=self._redacted(_completed(record.session, transcript)))
-        builder = EnvelopeBuilder(record.id, datetime.now(UTC), self._redactor)
-        if not transcript.forms:
-            raise Fault("it has no events")
-        events = await asyncio.to_thread(builder.envelopes, transcript.forms)
-        await self.store.put_events(_facts(record), events, builder.blobs.values())
-        return record
-
-    async def _store_branches(self, record: Record, branches: Sequence[Branch]) -> None:
-        """Store each other end of a session as a copy below it."""
-        for number, branch in enumerate(branches, 1):
+        facts, now = _facts(record), datetime.now(UTC)
+        copies = [Copy(facts, *stored_session(record.id, transcript, now, self._redactor))]
+        for number, branch in enumerate(transcript.branches, 1):
             if branch.transcript.forms:
                 id = copy_id(record.session.agent, f"{record.session.id}\n{number}")
-                events = await asyncio.to_thread(
-                    EnvelopeBuilder(id, datetime.now(UTC), self._redactor).envelopes, branch.transcript.forms
-                )
-                facts = replace(_facts(record), id=id, parent=record.id, title=_line(branch.title), size=0, cost=None)
-                await self.store.put_events(facts, events)
+                title = self._redactor.redact_text(_line(branch.title))
+                of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
+                copies.append(Copy(of_branch, *stored_session(id, branch.transcript, now, self._redactor)))
+        return Prepared(record.after_reading(), copies)
 
     def _discovered(self) -> dict[str, AgentSession]:
         """Every session that is there, by the id of its copy. A source that fails is left out, and logged."""
@@ -224,7 +238,7 @@ class Library:
         try:
             yield
         finally:
-            await asyncio.to_thread(lock.release)
+            lock.release()  # at once, even if this is cancelled
 
 
 def _current(source: Source, places: Places, session: AgentSession) -> AgentSession | None:

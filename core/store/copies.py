@@ -55,6 +55,17 @@ class CopyFacts:
         return *texts, *times, self.parent, self.cost, self.size
 
 
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A session as it is now."""
+
+    facts: CopyFacts
+    events: StoredEvents
+    blobs: Sequence[Blob]
+    texts: Sequence[str]
+    """The searchable text of each event."""
+
+
 class CopyStore(EventStore):
     """The copies of one home. Everything that reads conversations reads them."""
 
@@ -67,31 +78,34 @@ class CopyStore(EventStore):
         async with self._transaction("The list of sessions could not be stored") as connection:
             await connection.executemany(_PUT, rows)
 
-    async def put_events(self, copy: CopyFacts, events: StoredEvents, blobs: Iterable[Blob] = ()) -> int:
-        """Store the events of a session as they are now. Returns how many are new; 0 leaves everything as it was.
-
-        Raises StoreError, and ValueError for an event that is not JSON.
-        """
-        async with self._transaction("The session could not be stored") as connection:
-            known = await _find(connection, copy.id)
-            begin = None if known is None else await _common_beginning(connection, known, events)
-            if begin is None:
-                if known is not None:
-                    await self._remove_from_index(connection, known)
-                    await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
-                await connection.execute(_PUT, copy.row())
-                begin = 0
-            key = await _key(connection, copy.id)
-            await connection.execute(
-                "INSERT OR IGNORE INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,)
-            )
-            await connection.executemany(ADD_EVENT, ((key, *row) for row in events.rows[begin:]))
-            await connection.executemany(ADD_BLOB, (blob.row(key) for blob in blobs))
-            await connection.execute(UPDATE_FACTS, events.facts.row(key))
-            cost = events.facts.cost if copy.cost is None else copy.cost
-            await connection.execute(_PUT, (*copy.row()[:9], cost, copy.size))
+    async def put_events(self, copies: Iterable[Copy]) -> None:
+        """Store the events of sessions as they are now, and index them. All or none. Raises StoreError."""
+        await self._check_index_version()
+        async with self._transaction("The sessions could not be stored") as connection:
+            for copy in copies:
+                await self._put(connection, copy)
         self.mark.touch()
-        return len(events.rows) - begin
+
+    async def _put(self, connection: aiosqlite.Connection, copy: Copy) -> None:
+        facts, events = copy.facts, copy.events
+        known = await _find(connection, facts.id)
+        begin = None if known is None else await _common_beginning(connection, known, events)
+        if begin is None:
+            if known is not None:
+                await self._remove_from_index(connection, known)
+                await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
+            await connection.execute(_PUT, facts.row())
+            begin = 0
+        key = await _key(connection, facts.id)
+        await connection.execute(
+            "INSERT OR IGNORE INTO leases (conversation, token, owner) VALUES (?, 1, NULL)", (key,)
+        )
+        await connection.executemany(ADD_EVENT, ((key, *row) for row in events.rows[begin:]))
+        await connection.executemany(ADD_BLOB, (blob.row(key) for blob in copy.blobs))
+        await connection.execute(UPDATE_FACTS, events.facts.row(key))
+        cost = events.facts.cost if facts.cost is None else facts.cost
+        await connection.execute(_PUT, (*facts.row()[:9], cost, facts.size))
+        await self._add_to_index(connection, key, enumerate(copy.texts[begin:], begin), len(copy.texts))
 
     async def forget(self, ids: Sequence[str]) -> None:
         """Remove copies, with their place in the index. Unknown ids are left out. Raises StoreError."""

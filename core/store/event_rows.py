@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, overload
 
@@ -84,14 +84,28 @@ class Facts:
         if isinstance(event, AgentStateChangedObservation):
             facts = replace(facts, state=str(event.agent_state))
         elif isinstance(event, MessageAction) and source is EventSource.USER and not facts.first_line:
-            first = next((line.strip() for line in event.content.splitlines() if line.strip()), "")
-            first = first[:FIRST_LINE_CHARS].encode(errors="replace").decode()  # removes lone surrogates
-            facts = replace(facts, first_line=first)
+            facts = replace(facts, first_line=_first_line(event.content))
+        return facts
+
+    def after_form(self, form: Mapping[str, Any]) -> Facts:
+        """As `after`, of an event in its stored form that fits its kind."""
+        facts = self
+        if "llm_metrics" in form:
+            facts = replace(facts, has_cost=True, cost=form["llm_metrics"]["accumulated_cost"])
+        if form.get("observation") == AgentStateChangedObservation.kind:
+            facts = replace(facts, state=str(form["extras"]["agent_state"]))
+        elif form.get("action") == MessageAction.kind and form["source"] == "user" and not facts.first_line:
+            facts = replace(facts, first_line=_first_line(form["args"]["content"]))
         return facts
 
     def row(self, key: int) -> tuple[Any, ...]:
         """The values of `UPDATE_FACTS`."""
         return key, self.state, self.has_cost, self.cost, self.first_line
+
+
+def _first_line(text: str) -> str:
+    first = next((line.strip() for line in text.splitlines() if line.strip()), "")
+    return first[:FIRST_LINE_CHARS].encode(errors="replace").decode()  # removes lone surrogates
 
 
 NO_FACTS = Facts()
@@ -131,6 +145,13 @@ class StoredEvents(Sequence[Envelope]):
         self._facts = self._facts.after(envelope.event, envelope.source)
         body = None if form is None else pack(to_json(form))
         self.rows.append(event_row(-1, _TOKEN, envelope, body)[1:])
+
+    def add_form(self, form: Mapping[str, Any], body: str) -> None:
+        """Append an event in its stored form, which fits its kind, and that as JSON; no event is made of it."""
+        self._facts = self._facts.after_form(form)
+        branch = "action" if "action" in form else "observation"
+        place = (form["id"], form["timestamp"], form["source"], form.get("cause"))
+        self.rows.append((*place, f"{branch}:{form[branch]}", _TOKEN, pack(body)))
 
     @property
     def facts(self) -> Facts:

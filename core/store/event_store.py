@@ -394,19 +394,27 @@ class EventStore(EventReader):
     async def _index_batch(self, key: int, upto: int) -> None:
         """Index the next events of a conversation, from `upto` on."""
         rows = list(await self._fetch(_INDEX_BATCH, (key, upto, _INDEX_BATCH_EVENTS)))
-        words, characters = await asyncio.to_thread(_index_rows, key, rows)
+        texts = await asyncio.to_thread(_texts, rows)
         async with self._transaction("The search index could not be written") as connection:
             indexed = await connection.execute_fetchall("SELECT upto FROM indexed WHERE conversation = ?", (key,))
             exists = await connection.execute_fetchall("SELECT 1 FROM conversations WHERE key = ?", (key,))
             if not exists or next((at for (at,) in indexed), 0) != upto:
                 return  # it was deleted, or another process was faster
-            await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
-            await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
-            await connection.execute(
-                "INSERT INTO indexed (conversation, upto) VALUES (?1, ?2)"
-                " ON CONFLICT (conversation) DO UPDATE SET upto = ?2",
-                (key, rows[-1][0] + 1 if rows else upto),
-            )
+            await self._add_to_index(connection, key, texts, rows[-1][0] + 1 if rows else upto)
+
+    async def _add_to_index(
+        self, connection: aiosqlite.Connection, key: int, texts: Iterable[tuple[int, str]], upto: int
+    ) -> None:
+        """Index the texts of events, each with its event's id, in a transaction; then all before `upto` are indexed."""
+        words = [(search_index.row_of(key, id), text) for id, text in texts]
+        characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
+        await connection.executemany("INSERT INTO words (rowid, text) VALUES (?, ?)", words)
+        await connection.executemany("INSERT INTO characters (rowid, text) VALUES (?, ?)", characters)
+        await connection.execute(
+            "INSERT INTO indexed (conversation, upto) VALUES (?1, ?2)"
+            " ON CONFLICT (conversation) DO UPDATE SET upto = ?2",
+            (key, upto),
+        )
 
     async def _remove_from_index(self, connection: aiosqlite.Connection, key: int) -> None:
         """Remove a conversation from the index. A contentless table must be given the content to remove."""
@@ -416,7 +424,9 @@ class EventStore(EventReader):
             rows = list(
                 await connection.execute_fetchall(_INDEX_BATCH, (key, after, min(_INDEX_BATCH_EVENTS, upto - after)))
             )
-            words, characters = await asyncio.to_thread(_index_rows, key, rows)
+            texts = await asyncio.to_thread(_texts, rows)
+            words = [(search_index.row_of(key, id), text) for id, text in texts]
+            characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
             for table, removed in (("words", words), ("characters", characters)):
                 await connection.executemany(
                     f"INSERT INTO {table} ({table}, rowid, text) VALUES ('delete', ?, ?)",  # noqa: S608
@@ -430,10 +440,6 @@ _INDEX_BATCH_EVENTS = 500
 """Events indexed in one transaction: an append waits some milliseconds for it."""
 
 
-_IndexRows = list[tuple[int, str]]
-
-
-def _index_rows(key: int, rows: Iterable[sqlite3.Row]) -> tuple[_IndexRows, _IndexRows]:
-    words = [(search_index.row_of(key, id), search_index.text_of(unpack(body))) for id, body in rows]
-    characters = [(row, runs) for row, text in words if (runs := search_index.runs_of(text))]
-    return words, characters
+def _texts(rows: Iterable[sqlite3.Row]) -> list[tuple[int, str]]:
+    """The id and the searchable text of each event."""
+    return [(id, search_index.text_of(unpack(body))) for id, body in rows]

@@ -83,8 +83,12 @@ def row_of(key: int, event_id: int) -> int:
 
 def text_of(body: str) -> str:
     """The searchable text of a stored event: all texts that people or models wrote, one on each line."""
+    return text_of_form(json.loads(body))
+
+
+def text_of_form(data: Mapping[str, Any]) -> str:
+    """As `text_of`, of the parsed body."""
     found: list[str] = []
-    data = json.loads(body)
     _collect({name: value for name, value in data.items() if name not in _OUTSIDE}, found)
     text = "\n".join(found)[:MAX_CHARS]
     return text if text.isascii() else text.encode(errors="replace").decode()  # SQLite refuses lone surrogates

@@ -61,6 +61,8 @@ class Transcript:
     """Sentences for the user."""
     usage: Usage = field(default_factory=Usage)
     """The sum of all calls; its cost is None while no call had one."""
+    foreign: set[int] = field(default_factory=set)
+    """The events whose form was not made here, so that nobody knows whether it fits its kind."""
     _calls: dict[str, int] = field(default_factory=dict)
     _timestamp: str = ""
     _record: JsonObject = field(default_factory=dict)
@@ -164,6 +166,7 @@ class Transcript:
         """Set arguments of an earlier call that only a later record tells."""
         if (place := self._calls.get(id)) is not None:
             self.forms[place]["args"].update(args)
+            self.foreign.add(place)
 
     # -- what happened around it ---------------------------------------------------------------------------------------
 
@@ -221,6 +224,7 @@ class Transcript:
         if source == "agent" and "action" in form and self.usage != Usage():
             form = {**form, "llm_metrics": self._metrics()}
         form = {key: value for key, value in form.items() if key not in ("id", "timestamp", "source", "imported")}
+        self.foreign.add(len(self.forms))
         self._add(form, source if source in ("agent", "user") else "environment")
 
     # -- inside --------------------------------------------------------------------------------------------------------

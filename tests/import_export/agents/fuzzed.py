@@ -21,9 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from core.import_export.agents.source import AgentSession, Places
+from core.import_export.agents.stored import stored_session
 from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
 from core.import_export.imported_conversation import EnvelopeBuilder
+from core.secrets import Redactor
+from core.store.event_rows import StoredEvents
 
 Discover = Callable[[Places], Iterable[AgentSession]]
 Read = Callable[[AgentSession], Transcript]
@@ -86,8 +89,12 @@ def check_events(transcript: Transcript) -> None:
     for each in (transcript, *(branch.transcript for branch in transcript.branches)):
         assert [form["id"] for form in each.forms] == list(range(len(each.forms)))
         if each.forms:
-            builder = EnvelopeBuilder("conversation", NOW)
-            assert len(builder.envelopes(each.forms)) == len(each.forms)
+            imported = list(EnvelopeBuilder("conversation", NOW).envelopes(each.forms))
+            assert len(imported) == len(each.forms)
+            stored = stored_session("conversation", each, NOW, Redactor())
+            for one, other in zip(stored.events, imported, strict=True):
+                assert (one.event, one.id, one.source, one.cause) == (other.event, other.id, other.source, other.cause)
+            assert stored.events.facts == StoredEvents("conversation", stored.events).facts
 
 
 def damage(path: Path, rng: random.Random) -> None:
