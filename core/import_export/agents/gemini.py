@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -125,32 +125,29 @@ class _Log:
 
 
 def discover(places: Places) -> Iterator[AgentSession]:
-    """The sessions of all projects, and then those of their sub-agents, project by project."""
+    """The sessions of all projects, and those of their sub-agents.
+
+    A newer version copies the folder of a project to another name: of two copies, the one that was changed last counts.
+    """
     root = places.variable("GEMINI_CLI_HOME", places.home) / ".gemini"
     projects = _projects(places, root)
     kept_for = _kept_for(root)
     names: list[str] = []
     with suppress(OSError):
         names = sorted(os.listdir(root / "tmp"))
-    seen: set[str] = set()
+    copies: dict[tuple[str, str], AgentSession] = {}
     for name in names:
-        chats = root / "tmp" / name / "chats"
-        found = {each.path: each for each in files.walk(chats, (".jsonl", ".json"), depth=2)}
-        expires: dict[str, datetime | None] = {}
-        for path in sorted(found, key=lambda path: (len(path.parts), path)):
-            if path.with_suffix(".jsonl") in found and path.suffix == ".json":
-                continue  # the agent copied it when it continued the session
-            with suppress(OSError, Fault):
-                session = _session(root, found[path], projects, name)
-                parent = "" if path.parent == chats else path.parent.name
-                id = session.id if session.id not in seen else path.stem
-                if id in seen:
-                    continue
+        for session in _in_project(root, name, projects, kept_for):
+            other = copies.get(key := (session.id, session.path.stem))
+            if other is None or (other.changed_ns, other.size) <= (session.changed_ns, session.size):
+                copies[key] = session
+    seen: set[str] = set()
+    for session in copies.values():
+        for id in (session.id, session.path.stem):  # two files with different names can have the same id
+            if id not in seen:
                 seen.add(id)
-                if not parent and kept_for and session.updated_at:
-                    with suppress(OverflowError):
-                        expires[id] = session.updated_at + kept_for
-                yield _with(session, id=id, parent_id=parent, deleted_at=expires.get(parent or id))
+                yield replace(session, id=id)
+                break
 
 
 def read(session: AgentSession) -> Transcript:
@@ -180,6 +177,24 @@ def read(session: AgentSession) -> Transcript:
 
 
 # -- where sessions are ------------------------------------------------------------------------------------------------
+
+
+def _in_project(
+    root: Path, name: str, projects: Mapping[str, str], kept_for: timedelta | None
+) -> Iterator[AgentSession]:
+    chats = root / "tmp" / name / "chats"
+    found = {each.path: each for each in files.walk(chats, (".jsonl", ".json"), depth=2)}
+    expires: dict[str, datetime] = {}
+    for path in sorted(found, key=lambda path: (len(path.parts), path)):
+        if path.with_suffix(".jsonl") in found and path.suffix == ".json":
+            continue  # the agent copied it when it continued the session
+        with suppress(OSError, Fault):
+            session = _session(root, found[path], projects, name)
+            parent = "" if path.parent == chats else path.parent.name
+            if not parent and kept_for and session.updated_at:
+                with suppress(OverflowError):
+                    expires[session.id] = session.updated_at + kept_for
+            yield replace(session, parent_id=parent, deleted_at=expires.get(parent or session.id))
 
 
 def _session(root: Path, found: files.FoundFile, projects: Mapping[str, str], project: str) -> AgentSession:
@@ -220,10 +235,6 @@ def _session(root: Path, found: files.FoundFile, projects: Mapping[str, str], pr
         size=found.size,
         changed_ns=found.changed_ns,
     )
-
-
-def _with(session: AgentSession, **more: Any) -> AgentSession:
-    return AgentSession(**{name: getattr(session, name) for name in AgentSession.__slots__} | more)
 
 
 def _projects(places: Places, root: Path) -> dict[str, str]:

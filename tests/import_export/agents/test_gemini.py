@@ -209,6 +209,18 @@ def test_the_objects_of_older_versions_tell_the_same(tmp_path: Path) -> None:
     assert session.path.suffix == ".jsonl"  # it was continued there
 
 
+def test_a_copy_of_a_project_folder_does_not_repeat_its_sessions(tmp_path: Path) -> None:
+    [session] = _written(tmp_path, LINES)
+    copy = tmp_path / ".gemini/tmp/trip-1/chats" / session.path.name
+    copy.parent.mkdir(parents=True)
+    copy.write_bytes(session.path.read_bytes())
+    os.utime(copy, ns=(session.changed_ns + 1, session.changed_ns + 1))
+    [found] = gemini.discover(Places(tmp_path))
+    assert (found.id, found.path) == (ID, copy)
+    copy.rename(copy.with_name("session-other.jsonl"))
+    assert {found.id for found in gemini.discover(Places(tmp_path))} == {ID, "session-other"}
+
+
 def test_sub_agents_are_children_of_their_session(tmp_path: Path) -> None:
     _written(tmp_path, LINES)
     main, child = _written(tmp_path, [{**HEADER, "sessionId": CHILD, "kind": "subagent"}], f"{ID}/{CHILD}.jsonl")
