@@ -178,6 +178,11 @@ def beginning(file: BinaryIO, size: int = EDGE_BYTES) -> Any:
     return None
 
 
+def changed_ns(file: BinaryIO) -> int:
+    """When an open file was changed."""
+    return os.fstat(file.fileno()).st_mtime_ns
+
+
 def path_id(path: Path) -> str:
     """An id for a file whose agent gives it none: its name, and a digest of its path."""
     name = path.name.split(".")[0] or path.parent.name
