@@ -36,7 +36,7 @@ def stored_session(id: str, transcript: Transcript, now: datetime, redactor: Red
     builder.begin(len(transcript.forms))
     latest, before = (now + FUTURE).isoformat(), now.isoformat()
     for number, made in enumerate(transcript.forms):
-        before = made["timestamp"] if "" < made["timestamp"] <= latest else before
+        last, before = before, made["timestamp"] if "" < made["timestamp"] <= latest else before
         form = {**made, "timestamp": before}
         if number not in transcript.foreign and not _has_pictures(form):
             body = to_json(form)
@@ -44,7 +44,7 @@ def stored_session(id: str, transcript: Transcript, now: datetime, redactor: Red
                 events.add_form(form, body)
                 texts.append(text_of_form(form))
                 continue
-        envelope, stored = builder.envelope(form, datetime.fromisoformat(before))
+        envelope, stored = builder.envelope(made, datetime.fromisoformat(last))
         events.add(envelope, stored)
         texts.append(text_of(unpack(events.rows[-1][_BODY])))
     return StoredSession(events, list(builder.blobs.values()), texts)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import ModuleType
 
 from core.import_export.agents import (
+    aider,
     claude_code,
     cline,
     codex,
@@ -32,6 +33,7 @@ _READERS: Mapping[str, ModuleType] = {
     "swe-agent": swe_agent,
     "mini-swe-agent": mini_swe_agent,
     "cline": cline,
+    "aider": aider,
     "roo": roo,
 }
 SOURCES: Mapping[str, Source] = {

@@ -93,7 +93,8 @@ def check_events(transcript: Transcript) -> None:
             assert len(imported) == len(each.forms)
             stored = stored_session("conversation", each, NOW, Redactor())
             for one, other in zip(stored.events, imported, strict=True):
-                assert (one.event, one.id, one.source, one.cause) == (other.event, other.id, other.source, other.cause)
+                assert one.event == other.event, f"{one.event!r:.900} IS NOT {other.event!r:.900}"
+                assert (one.id, one.source, one.cause) == (other.id, other.source, other.cause)
             assert stored.events.facts == StoredEvents("conversation", stored.events).facts
 
 
