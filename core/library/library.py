@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import asynccontextmanager
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from concurrent.futures import Executor
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,6 +41,8 @@ _LOCK = "updating"
 _RECORDS = "sessions.db"
 
 
+AHEAD = 4
+"""Sessions that are read while others are stored."""
 TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
 
@@ -98,8 +102,13 @@ class Library:
         redactor: Redactor | None = None,
         sources: Sequence[Source] | None = None,
         keeps: bool = True,
+        executor: Executor | None = None,
     ) -> None:
-        """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session."""
+        """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session.
+
+        Sessions are read in `executor`, by default in threads.
+        """
+        self._executor = executor
         self.store = CopyStore(library_home(home))
         self._folder = library_home(home)
         self._records = Records(self._folder / _RECORDS)
@@ -151,14 +160,15 @@ class Library:
                 reverse=True,
             )
             left, ready, size = len(pending), list[Prepared](), 0
-            for record in pending:
-                ready.append(await asyncio.to_thread(self._prepared, record))
-                size += record.session.size
-                left -= 1
-                if size > TOGETHER_BYTES or len(ready) == TOGETHER or not left:
-                    await self._store(ready)
-                    ready, size = [], 0
-                    told(Progress(len(records), left))
+            async with aclosing(self._prepared(pending)) as prepared:
+                async for each in prepared:
+                    ready.append(each)
+                    size += each.record.session.size
+                    left -= 1
+                    if size > TOGETHER_BYTES or len(ready) == TOGETHER or not left:
+                        await self._store(ready)
+                        ready, size = [], 0
+                        told(Progress(len(records), left))
         return Progress(len(records), 0)
 
     async def read_now(self, id: str) -> Record:
@@ -175,7 +185,7 @@ class Library:
         current = await asyncio.to_thread(_current, source, self._places, record.session)
         if current is None:
             return record
-        record = _updated(record, id, self._redacted(current))
+        record = _updated(record, id, _redacted(current, self._redactor))
         return await self._read(record) if record.is_pending else record
 
     async def forget(self, id: str) -> None:
@@ -184,36 +194,31 @@ class Library:
         await asyncio.to_thread(self._records.remove, [id])
 
     async def _read(self, record: Record) -> Record:
-        prepared = await asyncio.to_thread(self._prepared, record)
+        prepared = await self._prepare(record)
         await self._store([prepared])
         return prepared.record
+
+    async def _prepare(self, record: Record) -> Prepared:
+        source = self._sources[record.session.agent]
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._executor, prepare, source, record, self._redactor)
+
+    async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[Prepared, None]:
+        """The sessions in this order; some are read ahead."""
+        waiting, ahead = deque(records), deque[asyncio.Task[Prepared]]()
+        try:
+            while waiting or ahead:
+                while waiting and len(ahead) < AHEAD:
+                    ahead.append(asyncio.create_task(self._prepare(waiting.popleft())))
+                yield await ahead.popleft()
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _store(self, sessions: Sequence[Prepared]) -> None:
         await self.store.put_events(copy for each in sessions for copy in each.copies)
         await asyncio.to_thread(self._records.put, [each.record for each in sessions])
-
-    def _prepared(self, record: Record) -> Prepared:
-        """A session and its branches, as they will be stored. Blocks."""
-        source = self._sources[record.session.agent]
-        try:
-            transcript = source.read(record.session)
-            if not transcript.forms:
-                raise Fault("it has no events")
-        except (OSError, Fault) as error:
-            why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
-            log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
-            return Prepared(record.after_reading(wrong=why), [])
-        add_costs(transcript)
-        record = replace(record, session=self._redacted(_completed(record.session, transcript)))
-        facts, now = _facts(record), datetime.now(UTC)
-        copies = [Copy(facts, *stored_session(record.id, transcript, now, self._redactor))]
-        for number, branch in enumerate(transcript.branches, 1):
-            if branch.transcript.forms:
-                id = copy_id(record.session.agent, f"{record.session.id}\n{number}")
-                title = self._redactor.redact_text(_line(branch.title))
-                of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
-                copies.append(Copy(of_branch, *stored_session(id, branch.transcript, now, self._redactor)))
-        return Prepared(record.after_reading(), copies)
 
     def _discovered(self) -> dict[str, AgentSession]:
         """Every session that is there, by the id of its copy. A source that fails is left out, and logged."""
@@ -221,13 +226,10 @@ class Library:
         for source in self._sources.values():
             try:
                 for session in source.discover(self._places):
-                    found.setdefault(copy_id(session.agent, session.id), self._redacted(session))
+                    found.setdefault(copy_id(session.agent, session.id), _redacted(session, self._redactor))
             except Exception:  # one broken reader must not hide the sessions of the others
                 log.exception("the sessions of %s could not be listed", source.title)
         return found
-
-    def _redacted(self, session: AgentSession) -> AgentSession:
-        return replace(session, title=self._redactor.redact_text(session.title)) if self._redactor else session
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -244,6 +246,33 @@ class Library:
 def _current(source: Source, places: Places, session: AgentSession) -> AgentSession | None:
     """The session as it is now; None if it is gone."""
     return next((found for found in source.discover(places) if found.id == session.id), None)
+
+
+def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
+    """A session and its branches, as they will be stored. Blocks."""
+    try:
+        transcript = source.read(record.session)
+        if not transcript.forms:
+            raise Fault("it has no events")
+    except (OSError, Fault) as error:
+        why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
+        log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
+        return Prepared(record.after_reading(wrong=why), [])
+    add_costs(transcript)
+    record = replace(record, session=_redacted(_completed(record.session, transcript), redactor))
+    facts, now = _facts(record), datetime.now(UTC)
+    copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
+    for number, branch in enumerate(transcript.branches, 1):
+        if branch.transcript.forms:
+            id = copy_id(record.session.agent, f"{record.session.id}\n{number}")
+            title = redactor.redact_text(_line(branch.title))
+            of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
+            copies.append(Copy(of_branch, *stored_session(id, branch.transcript, now, redactor)))
+    return Prepared(record.after_reading(), copies)
+
+
+def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
+    return replace(session, title=redactor.redact_text(session.title)) if redactor else session
 
 
 def _completed(session: AgentSession, transcript: Transcript) -> AgentSession:

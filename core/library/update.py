@@ -10,7 +10,9 @@ import asyncio
 import json
 import os
 import sys
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from core.library.library import Library, Progress, chosen_sources
 from core.secrets import Redactor, from_environment
 
 NICENESS = 10
+WORKERS = 4
 BUSY = 3
 """The exit status if another process is updating the library."""
 
@@ -29,15 +32,17 @@ def request(home: Path, sources: list[str], *, keeps: bool) -> str:
 
 
 async def _update(wanted: dict[str, Any]) -> None:
-    library = Library(
-        Path(wanted["home"]),
-        redactor=Redactor(from_environment(os.environ)),
-        sources=chosen_sources(wanted["sources"]),
-        keeps=wanted["keeps"],
-    )
-    async with library:
-        _tell(await library.find())
-        _tell(await library.read_pending(_tell))
+    with ProcessPoolExecutor(min(WORKERS, os.cpu_count() or 1), get_context("forkserver")) as executor:
+        library = Library(
+            Path(wanted["home"]),
+            redactor=Redactor(from_environment(os.environ)),
+            sources=chosen_sources(wanted["sources"]),
+            keeps=wanted["keeps"],
+            executor=executor,
+        )
+        async with library:
+            _tell(await library.find())
+            _tell(await library.read_pending(_tell))
 
 
 def _tell(progress: Progress) -> None:
