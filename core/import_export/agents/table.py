@@ -4,12 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from core.import_export.agents import claude_code, codex
+from core.import_export.agents import (
+    aider,
+    claude_code,
+    cline,
+    codex,
+    inspect_ai,
+    mini_swe_agent,
+    openhands,
+    roo,
+    swe_agent,
+)
 from core.import_export.agents.source import Source
 
 _ROWS: tuple[Source, ...] = (
     Source("claude-code", "Claude Code", claude_code.discover, claude_code.read),
     Source("codex", "Codex", codex.discover, codex.read),
+    Source("openhands", "OpenHands", openhands.discover, openhands.read),
+    Source("cline", "Cline", cline.discover, cline.read),
+    Source("roo", "Roo Code", roo.discover, roo.read),
+    Source("aider", "aider", aider.discover, aider.read),
+    Source("mini-swe-agent", "mini-swe-agent", mini_swe_agent.discover, mini_swe_agent.read),
+    Source("swe-agent", "SWE-agent", swe_agent.discover, swe_agent.read),
+    Source("inspect", "Inspect", inspect_ai.discover, inspect_ai.read),
 )
 SOURCES: Mapping[str, Source] = {source.name: source for source in _ROWS}
 """By name."""
