@@ -6,14 +6,14 @@
     <root>/settings.json                                                  after how many days sessions are deleted
 
 The root is ~/.claude. Each block of an answer is a line of its own with the same `message.id` and the same usage. The
-format has no version and no description; what is here was seen in files of Claude Code 2.1.197, or is what readers of
-older files do.
+format has no version and no description; what is here was seen in files of Claude Code 1.0.80 and 2.1.197, or is what
+other readers of these files do.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -53,8 +53,8 @@ def discover(places: Places) -> Iterator[AgentSession]:
     """Every session and sub-agent; of two files with the same id, the one that was changed last."""
     found: dict[str, AgentSession] = {}
     firsts: dict[str, list[tuple[datetime, str]]] = {}
-    """The sessions that begin with the same record, with the time when each file was begun."""
-    forks: dict[str, str] = {}
+    """The sessions that begin with the same answer, with the time when each file was begun."""
+    answers: dict[str, str] = {}
     for root in _roots(places):
         days = _kept_days(root)
         for file in files.walk(root / "projects", ".jsonl"):
@@ -62,14 +62,14 @@ def discover(places: Places) -> Iterator[AgentSession]:
             session = _session(root, file, head, tail, days)
             if session and (session.id not in found or found[session.id].changed_ns < session.changed_ns):
                 found[session.id] = session
-                first = next((record for record in head if record.uuid), None)
-                if first and (begun := _begun_at(head)):
-                    firsts.setdefault(first.uuid, []).append((begun, session.id))
-                    forks[session.id] = first.uuid
+                first = next((id for record in head if (id := record.message_id)), "")
+                if first and (begun := _begun_at(head) or session.started_at):
+                    firsts.setdefault(first, []).append((begun, session.id))
+                    answers[session.id] = first
     for session in found.values():
-        if not session.parent_id and session.id in forks:
-            parent = min(firsts[forks[session.id]])[1]
-            yield replace(session, parent_id="" if parent == session.id else parent)
+        same = sorted(firsts.get(answers.get(session.id, ""), ()))
+        if len(same) > 1 and not session.parent_id and same[0][0] < same[1][0] and same[0][1] != session.id:
+            yield replace(session, parent_id=same[0][1])
         else:
             yield session
 
@@ -146,14 +146,22 @@ def _description(root: Path, path: Path) -> str:
 
 
 def _title(head: list[Record], tail: list[Record]) -> str:
-    for kind, key in _TITLES.items():
+    uuids = {record.uuid for record in (*head, *tail)}
+    for kind in _TITLES:
         for record in reversed((*head, *tail)):
-            if record.kind == kind and (title := first_line(files.text(record.fields, key))):
+            if record.kind == kind and (title := _own_title(record, uuids)):
                 return title
     titles = [first_line(record.prompt) for record in (*head, *tail)]
     titles += [first_line(files.text(record.fields, "lastPrompt")) for record in tail]
     titles.sort(key=lambda title: title.startswith("/"))  # commands such as /model say little
     return next(filter(None, titles), "")
+
+
+def _own_title(record: Record, uuids: Container[str]) -> str:
+    """The title in a record. A summary may be of another session: it counts if it names one of these records."""
+    if record.kind == "summary" and files.text(record.fields, "leafUuid") not in uuids:
+        return ""
+    return first_line(files.text(record.fields, _TITLES[record.kind]))
 
 
 def _parent_id(path: Path, said: list[Record]) -> str:
@@ -186,8 +194,8 @@ class _Session:
         self.folder = _session_folder(session.path) or session.path.with_suffix("")
         """The folder of the session with its other files."""
         self.warnings: list[str] = []
-        self.title = ""
         self.records = list(self._read())
+        self.title = self._title()
         self.nodes = [place for place, record in enumerate(self.records) if record.uuid]
         """Those that are in the tree."""
         self.copied = self._copied()
@@ -223,7 +231,7 @@ class _Session:
     # -- the file ------------------------------------------------------------------------------------------------------
 
     def _read(self) -> Iterator[Record]:
-        bad, unknown, trusted = 0, set(), list(_TITLES)
+        bad, unknown = 0, set()
         with files.open_below(self.session.root, self.session.path) as file:
             for line in files.lines(file):
                 if not isinstance(line.value, dict):
@@ -233,14 +241,22 @@ class _Session:
                 record = Record(line.number, line.value)
                 if record.kind not in _KNOWN:
                     unknown.add(record.kind[:40] or "?")
-                if record.kind in trusted and (title := first_line(files.text(line.value, _TITLES[record.kind]))):
-                    self.title, trusted = title, trusted[: trusted.index(record.kind) + 1]
                 yield record
         if bad:
             self.warnings.append(f"Lines that cannot be read: {bad}.")
         if unknown:
             names = ", ".join(sorted(unknown)[:5])
             self.warnings.append(f"Records of kinds that this version does not know are in the event log: {names}.")
+
+    def _title(self) -> str:
+        """The last title of the kind that is trusted most."""
+        uuids = {record.uuid for record in self.records}
+        found = {
+            record.kind: title
+            for record in self.records
+            if record.kind in _TITLES and (title := _own_title(record, uuids))
+        }
+        return next((found[kind] for kind in _TITLES if kind in found), "")
 
     def _facts(self) -> Facts:
         results: dict[str, JsonObject] = {}
@@ -275,13 +291,15 @@ class _Session:
         return data.decode("utf-8", "replace")
 
     def _copied(self) -> int:
-        """A fork begins with the records of its origin, with their times and perhaps their session id."""
+        """A fork begins with the records of its origin: with their times, or all with the time of the copy."""
         own, begun = self.session.path.stem, _begun_at(self.records)
         has_own = any(self.records[place].fields.get("sessionId") == own for place in self.nodes)
-        for place in self.nodes:
+        times = [as_time(self.records[place].fields.get("timestamp")) for place in self.nodes]
+        at_once = [self.records[place].kind for place, time in zip(self.nodes, times, strict=True) if time == times[0]]
+        for place, time in zip(self.nodes, times, strict=True):
             fields = self.records[place].fields
-            time = as_time(fields.get("timestamp"))
             is_copy = "forkedFrom" in fields or bool(time and begun and time < begun)
+            is_copy = is_copy or (time == times[0] and "assistant" in at_once)
             if self.is_sub:
                 is_copy = fields.get("isSidechain") is False
             elif has_own:

@@ -53,6 +53,11 @@ class Record:
             self.answer = f"{files.text(message, 'id') or self.uuid} {files.text(fields, 'requestId')}"
 
     @property
+    def message_id(self) -> str:
+        """The id of the model call, which copies of an answer keep."""
+        return files.text(self.fields.get("message"), "id") if self.answer else ""
+
+    @property
     def is_said(self) -> bool:
         return self.kind in ("user", "assistant")
 

@@ -13,6 +13,7 @@ parent's file before which it begins. Seen in files of 0.98.0 and 0.125.0 (legac
 from __future__ import annotations
 
 import importlib
+import io
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -223,9 +224,28 @@ def _opened(root: Path, path: Path) -> Iterator[BinaryIO]:
             )
         try:
             with zstd.open(file) as unpacked:
-                yield unpacked
+                yield io.BufferedReader(_Bounded(unpacked))
         except (zstd.ZstdError, EOFError) as error:
             raise Fault(f"it cannot be unpacked ({error})") from error
+
+
+class _Bounded(io.RawIOBase):
+    """A file that is refused when it becomes too long while it is unpacked."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._left = MAX_UNPACKED_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._file.read(len(buffer))
+        self._left -= len(data)
+        if self._left < 0:
+            raise Fault(f"it has more than {MAX_UNPACKED_BYTES // 1_000_000} MB when unpacked, which is the limit")
+        buffer[: len(data)] = data
+        return len(data)
 
 
 def _copied(records: list[Record], meta: JsonObject) -> int:

@@ -55,9 +55,11 @@ class Record:
     payload: JsonObject
     ordinal: int | None
     whole: JsonObject
+    event: str
+    """The type of an event; empty if it is none."""
 
     def is_event(self, *types: str) -> bool:
-        return self.kind == "event_msg" and self.payload.get("type") in types
+        return bool(self.event) and self.event in types
 
     @property
     def item(self) -> JsonObject:
@@ -102,7 +104,8 @@ def record_of(place: str | int, value: Any) -> Record:
             kind, payload = "session_meta" if not kind and "id" in whole else kind, whole
     ordinal = whole.get("ordinal")
     is_ordinal = isinstance(ordinal, int) and not isinstance(ordinal, bool)
-    return Record(place, whole.get("timestamp"), kind, payload, ordinal if is_ordinal else None, whole)
+    event = files.text(payload, "type") if kind == "event_msg" else ""
+    return Record(place, whole.get("timestamp"), kind, payload, ordinal if is_ordinal else None, whole, event)
 
 
 def is_uuid7(id: str) -> bool:
@@ -375,9 +378,9 @@ class Writer:
 def _item_of_event(record: Record) -> JsonObject:
     """The turn item that an event of the legacy mode tells; empty if it tells none."""
     payload, call = record.payload, files.text(record.payload, "call_id")
-    if record.kind != "event_msg" or not call:
+    if not record.event or not call:
         return {}
-    match payload.get("type"):
+    match record.event:
         case "patch_apply_end":
             return {**payload, "id": call, "type": "FileChange"}
         case "exec_command_end":

@@ -155,7 +155,7 @@ def parse(data: bytes) -> Any:
     Bytes that are no UTF-8 are replaced. NaN and infinite numbers, which Python writes, are None.
     """
     try:
-        return json.loads(data.decode("utf-8", "replace"), parse_constant=lambda name: None, parse_float=_finite)
+        return _DECODER.decode(data.decode("utf-8", "replace"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -310,6 +310,10 @@ def _objects(data: bytes) -> list[Any]:
 def _finite(digits: str) -> float | None:
     number = float(digits)
     return number if math.isfinite(number) else None
+
+
+_DECODER = json.JSONDecoder(parse_constant=lambda name: None, parse_float=_finite)
+"""Made once: `json.loads` makes one for each line."""
 
 
 def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Connection:

@@ -162,7 +162,9 @@ def test_a_session_of_the_program_is_read_event_by_event(home: Home) -> None:
 @pytest.mark.parametrize(
     ("records", "title"),
     [
-        ([{"type": "summary", "summary": "Old"}, {"type": "ai-title", "aiTitle": "Made"}], "Made"),
+        ([{"type": "summary", "summary": "Old", "leafUuid": "2"}, {"type": "ai-title", "aiTitle": "Made"}], "Made"),
+        ([{"type": "summary", "summary": "Old", "leafUuid": "2"}], "Old"),
+        ([{"type": "summary", "summary": "Of another session", "leafUuid": "other"}], "Fix the shop"),
         ([{"type": "custom-title", "customTitle": "Mine"}, {"type": "ai-title", "aiTitle": "Made"}], "Mine"),
         ([{"type": "ai-title", "aiTitle": "First"}, {"type": "ai-title", "aiTitle": "Last\nmore"}], "Last"),
         ([], "Fix the shop"),
@@ -296,6 +298,19 @@ def test_a_fork_names_its_origin_and_does_not_count_it(home: Home) -> None:
         assert events == [
             ("user", "Hello"), ("agent", "Hi"), ("claude-code.fork",), ("user", "In the fork"), ("agent", "Here"),
         ]  # fmt: skip
+
+
+def test_older_versions_copy_a_session_that_is_resumed(home: Home) -> None:
+    # as version 1.0.80 wrote it: new ids, one time for all copies, and the ids of the answers
+    home.write(user("1", None, "Hello"), answer("2", "1", text("Hi"), id="msg"))
+    copies = [user("c1", None, "Hello"), answer("c2", "c1", text("Hi"), id="msg")]
+    copies = [{**each, "sessionId": "new", "timestamp": "2026-06-01T00:00:00Z"} for each in copies]
+    own = [{**each, "sessionId": "new"} for each in (user("3", "c2", "Again"), answer("4", "3", text("Yes")))]
+    home.write(*copies, *own, name="new")
+    assert (home.session("new").parent_id, home.session().parent_id) == (ID, "")
+    found = home.read("new")
+    assert [event[0] for event in shown(found)] == ["user", "agent", "claude-code.fork", "user", "agent"]
+    assert (found.usage.prompt, home.read().usage.prompt) == (15, 15)
 
 
 def test_sub_agents_are_sessions_with_a_parent(home: Home) -> None:

@@ -6,6 +6,7 @@ them, and names were changed.
 
 from __future__ import annotations
 
+import base64
 import importlib.util
 import json
 import os
@@ -35,6 +36,11 @@ OLD_CHILD = "01a22451-f525-7070-9d74-f507e2e79485"
 ID = "019a0000-0000-7000-8000-000000000001"
 OTHER = "019a0000-0000-7000-8000-000000000000"
 HIDDEN = ("codex.",)
+PACKED = base64.b64decode(
+    "KLUv/SB2jQIAAkUQFZClOlwI4jfPuHCbS+rXvnSar+ejDmLXC6EHRg/fpOoTEa6D0USaOuBi1wGjy/FDl1zIJfNwtiei1lG9Gn3m"
+    "ml8EAC1STshWU1IWakoP"
+)
+"""A prompt `Hello`, compressed with zstd."""
 
 
 class Home:
@@ -261,14 +267,25 @@ def test_only_regular_files_with_an_id_are_listed(home: Home) -> None:
         codex.read(session)
 
 
-def test_compressed_sessions_need_a_decoder(home: Home) -> None:
+def test_compressed_sessions_are_unpacked_or_need_a_decoder(home: Home) -> None:
+    home.path(suffix=".jsonl.zst").write_bytes(PACKED)
+    assert (home.session().title, home.session().started_at) == ("", datetime(2025, 10, 20, 5, 3, 11, 360000, UTC))
+    if _has_decoder():
+        assert plain(home.read()) == [("user", "Hello")]
+        home.path(suffix=".jsonl.zst").write_bytes(PACKED[:-9])
+        with pytest.raises(Fault, match="it cannot be unpacked"):
+            home.read()
+    else:
+        with pytest.raises(Fault, match=r"needs Python 3\.14 or the package backports\.zstd"):
+            home.read()
+
+
+def _has_decoder() -> bool:
     for name in ("compression.zstd", "backports.zstd"):
         with suppress(ModuleNotFoundError):
             if importlib.util.find_spec(name):
-                pytest.skip(f"there is a decoder: {name}")
-    home.path(suffix=".jsonl.zst").write_bytes(b"\x28\xb5\x2f\xfd")
-    with pytest.raises(Fault, match=r"needs Python 3\.14 or the package backports\.zstd"):
-        home.read()
+                return True
+    return False
 
 
 # -- both views of one thing -------------------------------------------------------------------------------------------
