@@ -16,7 +16,7 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,6 +210,30 @@ def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
     return frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{table}")'))
 
 
+def rows(
+    connection: sqlite3.Connection, table: str, names: str, rest: str = "", values: Sequence[Any] = ()
+) -> Iterator[dict[str, Any]]:
+    """Rows of a table, as objects with those of the columns `names` that it has; none if there is no such table.
+
+    Bytes become text, and infinite numbers None, because events are JSON.
+    `rest` comes after the table's name: `WHERE`, `ORDER BY`. It must name only columns that every version has.
+    """
+    known = columns(connection, table)
+    if found := ", ".join(f'"{name}"' for name in names.split() if name in known):
+        query = f'SELECT {found} FROM "{table}" {rest}'  # noqa: S608
+        for row in connection.execute(query, values):
+            yield {name: _plain(row[name]) for name in row.keys()}  # noqa: SIM118  # a row's items are its values
+
+
+def cell(row: Mapping[str, Any], key: str) -> Any:
+    """The JSON value in a cell of `rows`; None if there is none."""
+    found = row.get(key)
+    with suppress(ValueError):
+        if isinstance(found, str):
+            return parse(found.encode("utf-8", "replace"))
+    return None
+
+
 def text(value: Any, key: str) -> str:
     """A text field of an object; empty if it is missing or not a text."""
     found = value.get(key) if isinstance(value, dict | Mapping) else None
@@ -284,6 +308,12 @@ def _closed_text(sign: str) -> str:
         if backslashes % 2 == 1:
             sign = sign[:start]
     return sign + '"'
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
 def _skip_line(file: BinaryIO) -> None:

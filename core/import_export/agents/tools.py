@@ -169,7 +169,7 @@ def _browse(fields: JsonObject) -> _Made | None:
 
 def _tasks(fields: JsonObject) -> _Made | None:
     items = next((fields[name] for name in ("todos", "plan", "task_list", "tasks", "items") if name in fields), None)
-    if isinstance(items, str):
+    if not isinstance(items, list):
         return None
     return "task_tracking", {"command": "plan", "task_list": task_list(items)}
 

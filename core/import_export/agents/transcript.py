@@ -145,8 +145,9 @@ class Transcript:
             case "edit":
                 if diff is None:
                     diff = _difference(args, before, after)
+                existed = bool(before) if before is not None else args.get("command") != "create"
                 changed = {"old_content": before, "new_content": after, "diff": diff, "impl_source": "oh_aci"}
-                kind, extras = "edit", {"path": args["path"], "prev_exist": bool(before), **changed}
+                kind, extras = "edit", {"path": args["path"], "prev_exist": existed, **changed}
             case "read":
                 kind, extras = "read", {"path": args["path"]}
             case "task_tracking":

@@ -13,7 +13,7 @@ from subprocess import PIPE
 
 import pytest
 
-from core.import_export.agents.files import columns, database
+from core.import_export.agents.files import cell, columns, database, rows
 from core.import_export.bounded_json import Fault
 
 WRITER = """
@@ -120,3 +120,17 @@ def test_a_view_has_no_columns(path: Path, writer: sqlite3.Connection) -> None:
     with database(path.parent, path) as connection:
         assert columns(connection, "notes") == {"text"}
         assert columns(connection, "seen") == columns(connection, "missing") == frozenset()
+
+
+def test_rows_have_the_columns_that_are_there_as_json_values(path: Path, writer: sqlite3.Connection) -> None:
+    writer.execute("CREATE TABLE wild (id, value)")
+    values = ["{}", b'{"a": 1}', b"\xff", "[", None, 7, float("inf"), "[" * 100_000]
+    writer.executemany("INSERT INTO wild VALUES (?, ?)", enumerate(values))
+    writer.commit()
+    with database(path.parent, path) as connection:
+        found = list(rows(connection, "wild", "id value missing", "WHERE id < ? ORDER BY id", (7,)))
+        [deep] = rows(connection, "wild", "value", "WHERE id = 7")
+        assert list(rows(connection, "wild", "missing")) == list(rows(connection, "missing", "id")) == []
+    assert [row["value"] for row in found] == ["{}", '{"a": 1}', "\ufffd", "[", None, 7, None]
+    assert [cell(row, "value") for row in found] == [{}, {"a": 1}, None, None, None, None, None]
+    assert cell(deep, "value") is None
