@@ -105,7 +105,8 @@ class TestScreen:
             terminal.type("washer")
             terminal.wait_for("Claude Code: Mend", "Codex: Is there", "mini-swe-agent: Say")
             terminal.press("Tab")
-            _clear(terminal)
+            terminal.press("C-u")
+            terminal.wait_for("Filter by title")
             terminal.type("Mend")
             terminal.wait_for("1 of")
             terminal.press("Enter")
@@ -155,7 +156,3 @@ class TestScreen:
         assert 'other_agents = "hide"' in (handloom.home / "config.toml").read_text()
         assert not (handloom.home / "agents").exists()
 
-
-def _clear(terminal: Terminal) -> None:
-    """Empty the field of the list."""
-    terminal.press("C-u")

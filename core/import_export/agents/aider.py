@@ -8,6 +8,7 @@ start, which is this machine's, and no exit codes. Seen: aider 0.86.2.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -23,6 +24,8 @@ from core.import_export.bounded_json import Fault
 
 NAME = "aider"
 _FILE = ".aider.chat.history.md"
+_LIST_BYTES = 64 * 1024 * 1024
+"""How much of a file is searched for the beginnings of chats, from its end: nothing else says where they are."""
 _START = re.compile(rb"^# aider chat started at (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[ \t\r]*$", re.MULTILINE)
 _MODEL = re.compile(r"^> (?:Main model|Model|Models): (\S+) with ([\w-]+) edit format", re.MULTILINE)
 _TOKENS = re.compile(
@@ -68,7 +71,9 @@ def read(session: AgentSession) -> Transcript:
 
 def _sessions(path: Path) -> Iterator[AgentSession]:
     with files.open_below(path.parent, path) as file:
-        data = file.read(files.MAX_FILE_BYTES)
+        offset = max(0, file.seek(0, os.SEEK_END) - _LIST_BYTES)
+        file.seek(offset)
+        data = file.read(_LIST_BYTES)
         changed = files.changed_ns(file)
     starts = [(match.start(), local_time(match[1].decode())) for match in _START.finditer(data)]
     seen: dict[str, int] = {}
@@ -87,7 +92,7 @@ def _sessions(path: Path) -> Iterator[AgentSession]:
             id=id if seen[id] == 1 else f"{id}-{seen[id]}",
             root=path.parent,
             path=path,
-            row=str(start),
+            row=str(offset + start),
             title=first_line(prompt[1]) if prompt else "",
             folder=str(path.parent),
             model=_model(chat)[0],

@@ -3,7 +3,8 @@
 The last run of `mini` is `last_mini_run.traj.json` in its folder of settings, overwritten by the next. Other runs are
 where `-o` put them: searched are the usual folders of known projects. Version 2 of the program keeps commands, exit
 codes, costs and times in `extra` of each message; version 1 has only the texts, from which commands and exit codes are
-taken. The prompt is a template around the task, so that only the task is shown as what the user typed. Seen: 2.4.6.
+taken. The prompt is a template around the task, so that only the task is shown as what the user typed. Seen: 2.4.6,
+1.17.5.
 """
 
 from __future__ import annotations
@@ -59,9 +60,8 @@ def read(session: AgentSession) -> Transcript:
     form = files.text(run, "trajectory_format")
     if form and form not in _FORMATS:
         transcript.warnings.append(f"The file has the format {form[:40]!r}, which is newer than this reader.")
-    times = (files.inner(message, "extra").get("timestamp") for message in messages if isinstance(message, dict))
-    first = next((time for time in times if as_time(time)), session.changed_ns / 1e9)
-    _Reader(transcript, files.text(files.inner(config, "agent"), "instance_template"), first).read(messages)
+    first = next((time for message in messages if as_time(time := _time(message))), session.changed_ns / 1e9)
+    _Reader(transcript, files.inner(config, "agent"), first).read(messages)
     if transcript.usage.cost is None:  # version 1 has only the sum
         transcript.spent(Usage(cost=files.dollars(files.inner(run, "info", "model_stats"), "instance_cost")))
     return transcript
@@ -77,7 +77,7 @@ def _session(root: Path, file: files.FoundFile) -> AgentSession | None:
     config = files.inner(info, "config")
     template = files.text(files.inner(config, "agent"), "instance_template")
     prompt = next((text_of(each.get("content")) for each in messages if _role(each) == "user"), "")
-    started = next((time for each in messages if (time := as_time(files.inner(each, "extra").get("timestamp")))), None)
+    started = next((time for each in messages if (time := as_time(_time(each)))), None)
     cwd = files.text(files.inner(config, "environment"), "cwd")
     name = file.path.name.removesuffix(_SUFFIX)
     return AgentSession(
@@ -99,8 +99,10 @@ def _session(root: Path, file: files.FoundFile) -> AgentSession | None:
 class _Reader:
     """Makes the events of one run."""
 
-    def __init__(self, transcript: Transcript, template: str, first: Any) -> None:
-        self.transcript, self.template = transcript, template
+    def __init__(self, transcript: Transcript, settings: JsonObject, first: Any) -> None:
+        self.transcript, self.template = transcript, files.text(settings, "instance_template")
+        self.correction = files.text(settings, "format_error_template").partition("{")[0].strip()
+        """What version 1 answers to an answer without a command."""
         self.calls: deque[str] = deque()
         """The ids of the calls of the last answer, in order."""
         self.answered: set[str] = set()
@@ -111,7 +113,7 @@ class _Reader:
         for number, message in enumerate(messages):
             role = _role(message)
             extra = files.inner(message, "extra")
-            self.transcript.at(extra.get("timestamp"), f"message {number}", role)
+            self.transcript.at(_time(message), f"message {number}", role)
             text = text_of(message.get("content")) if isinstance(message, dict) else ""
             kind = files.text(extra, "interrupt_type")
             if role == "assistant" or (isinstance(message, dict) and "output" in message and "call_id" not in message):
@@ -187,6 +189,8 @@ class _Reader:
             self._calls(actions, number)
         elif "returncode" in extra or (self.calls and self.calls[-1] not in self.answered):
             self._result(message, extra, text)
+        elif self.correction and text.startswith(self.correction):
+            self.transcript.error(text)
         elif _CODE.search(text):
             self.transcript.unknown("observation", message)
         else:
@@ -221,6 +225,10 @@ class _Reader:
         )
         if found != Usage():
             self.transcript.spent(found, files.text(response, "id"))
+
+
+def _time(message: Any) -> Any:
+    return files.inner(message, "extra").get("timestamp") or files.inner(message).get("timestamp")
 
 
 def _role(message: Any) -> str:

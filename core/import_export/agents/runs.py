@@ -16,7 +16,7 @@ _DEPTH = 6
 """`trajectories/<user>/<run>/<instance>/<instance>.traj`, and one to spare."""
 
 
-def in_projects(places: Places, suffix: str) -> Iterator[tuple[Path, files.FoundFile]]:
+def in_projects(places: Places, suffix: str | tuple[str, ...]) -> Iterator[tuple[Path, files.FoundFile]]:
     """The files of known projects whose names end in `suffix`, each with its project; each file once."""
     seen: set[Path] = set()
     for project in places.projects:

@@ -5,20 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import (
-    aider,
-    claude_code,
-    cline,
-    codex,
-    crush,
-    gemini,
-    goose,
-    mini_swe_agent,
-    opencode,
-    openhands,
-    roo,
-    swe_agent,
-)
+from core.import_export.agents import aider, claude_code, cline, codex, crush, gemini, goose, inspect_ai, mini_swe_agent, opencode, openhands, roo, swe_agent
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
@@ -35,6 +22,7 @@ _READERS: Mapping[str, ModuleType] = {
     "cline": cline,
     "aider": aider,
     "roo": roo,
+    "inspect": inspect_ai,
 }
 SOURCES: Mapping[str, Source] = {
     name: Source(name, AGENTS[name].title, reader.discover, reader.read) for name, reader in _READERS.items()

@@ -193,7 +193,7 @@ _ROWS: tuple[tuple[Callable[[JsonObject], _Made | None], str], ...] = (
     (_write, "write write_file write_to_file create_file notebookedit"),
     (_several, "multiedit multi_edit"),
     (_patch, "apply_patch patch"),
-    (_editor, "editor str_replace_editor str_replace_based_edit_tool text_editor developer__text_editor"),
+    (_editor, "editor file_editor str_replace_editor str_replace_based_edit_tool text_editor developer__text_editor"),
     (_browse, "webfetch web_fetch fetch fetch_web_content browse"),
     (_tasks, "todowrite todo_write todos write_todos update_plan update_todo_list task_tracker"),
     (_delegate, "task agent spawn_agent invoke_agent delegate new_task"),

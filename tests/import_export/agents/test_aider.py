@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from core.import_export.agents import aider
 from core.import_export.agents.aider import discover, read
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import Transcript, Usage
@@ -230,3 +231,11 @@ def test_the_time_grows_with_the_length_only(places: Places) -> None:
     started = time.process_time()
     assert len(read_one(places).forms) > 40_000
     assert time.process_time() - started < 4
+
+
+def test_only_the_end_of_a_huge_file_is_listed(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(places, FIRST + SECOND)
+    monkeypatch.setattr(aider, "_LIST_BYTES", len(SECOND.encode()) + 50)
+    (session,) = chats(places)
+    assert session.title == "Anything else?"
+    assert shown(read(session))[1] == ("user", "Anything else?")

@@ -1,4 +1,4 @@
-"""Runs of mini-swe-agent. The first sample is a shortened run of version 2.4.6 with a scripted model."""
+"""Runs of mini-swe-agent. Both samples are shortened runs with a scripted model: of versions 2.4.6 and 1.17.5."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_commands_have_their_own_exit_codes_and_calls_are_counted_once(places: P
 
 
 def test_version_1_has_commands_and_exit_codes_in_the_texts(places: Places) -> None:
-    messages = [
+    messages: list[dict[str, Any]] = [
         {"role": "system", "content": "You are a helpful assistant."},
         {"role": "user", "content": PROMPT},
         {"role": "assistant", "content": "THOUGHT: look\n\n```bash\nls -a\n```"},
@@ -174,9 +174,12 @@ def test_version_1_has_commands_and_exit_codes_in_the_texts(places: Places) -> N
         {"role": "assistant", "content": "```bash\nsleep 100\n```"},
         {"role": "user", "content": "The last command timed out."},
         {"role": "assistant", "content": "Nothing to run."},
+        {"role": "user", "content": "Always give ONE command, found 0.", "timestamp": 1795905189.5},
         {"role": "user", "content": "Go on."},
     ]
-    write(places, run(messages, form="mini-swe-agent-1"))
+    old = run([{"timestamp": 1795905179.5, **message} for message in messages], form="mini-swe-agent-1")
+    old["info"]["config"]["agent"]["format_error_template"] = "Always give ONE command, found {{actions}}."
+    write(places, old)
     transcript = read_one(places)
     assert shown(transcript)[3:] == [
         ("agent", "THOUGHT: look"),
@@ -185,15 +188,18 @@ def test_version_1_has_commands_and_exit_codes_in_the_texts(places: Places) -> N
         ("runs", "sleep 100"),
         ("ran", 6, "The last command timed out.", -1),
         ("agent", "Nothing to run."),
+        ("error result", None, "Always give ONE command, found 0."),
         ("user", "Go on."),
     ]
+    assert transcript.forms[0]["timestamp"] == "2026-11-28T22:32:59.500000+00:00"
+    assert transcript.forms[-2]["timestamp"] == "2026-11-28T22:33:09.500000+00:00"
     assert transcript.usage.cost == 0.25
 
 
 def test_what_the_user_said_in_between_is_a_prompt(places: Places) -> None:
     rejected = "Commands not executed. The user rejected your commands with the following message: not there"
     added = "The user added a new task: also the tests"
-    messages = [
+    messages: list[dict[str, Any]] = [
         *MESSAGES[:3],
         {"role": "user", "content": rejected, "extra": {"interrupt_type": "UserRejection"}},
         {"role": "user", "content": "Interrupted by user: stop it", "extra": {"interrupt_type": "UserInterruption"}},

@@ -1,0 +1,82 @@
+"""Zip files of other agents: their list of members, and members read with a bound, with zstd where Python has it.
+
+`zipfile` reads members that are compressed with zstd only from Python 3.14 on.
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from types import ModuleType
+from typing import BinaryIO
+
+from core.import_export.bounded_json import Fault
+
+_HEADER = struct.Struct("<4s22xHH")
+_BROKEN = (
+    zipfile.BadZipFile, zlib.error, struct.error, ValueError, OverflowError, NotImplementedError, EOFError,
+    RuntimeError, IndexError,
+)  # fmt: skip
+
+
+def members(file: BinaryIO) -> Mapping[str, zipfile.ZipInfo]:
+    """The members of a zip file by their names. Raises Fault."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return {info.filename: info for info in archive.infolist()}
+    except _BROKEN as error:
+        raise Fault(f"it is no zip file ({error})") from error
+
+
+def member(file: BinaryIO, info: zipfile.ZipInfo, limit: int) -> bytes:
+    """The bytes of one member. Raises Fault for more than `limit` bytes, and for what cannot be unpacked."""
+    try:
+        file.seek(info.header_offset)
+        sign, name_size, extra_size = _HEADER.unpack(file.read(_HEADER.size))
+        if sign != b"PK\x03\x04" or info.flag_bits & 1:
+            raise Fault(f"{info.filename[:80]!r} in the zip file is damaged or encrypted")
+        file.seek(name_size + extra_size, 1)
+        data = file.read(min(info.compress_size, limit + 1))
+        match info.compress_type:
+            case 0:
+                found = data
+            case 8:
+                found = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, limit + 1)
+            case 93:
+                found = _unpacked(data, limit + 1)
+            case kind:
+                raise Fault(f"{info.filename[:80]!r} is compressed in a way that is not known ({kind})")
+    except _BROKEN as error:
+        if isinstance(error, Fault):
+            raise
+        raise Fault(f"{info.filename[:80]!r} in the zip file is damaged ({error})") from error
+    if len(found) > limit:
+        raise Fault(f"{info.filename[:80]!r} is longer than {limit // 1_000_000} MB, which is the limit")
+    return found
+
+
+def zstd() -> ModuleType | None:
+    """The module for zstd; None if this Python has none."""
+    for name in ("compression.zstd", "backports.zstd"):
+        try:
+            return importlib.import_module(name)
+        except ImportError:
+            continue
+    return None
+
+
+def _unpacked(data: bytes, limit: int) -> bytes:
+    module = zstd()
+    if module is None:
+        raise Fault(
+            "it is compressed with zstd, which needs Python 3.14 or the package backports.zstd",
+            hint="Install backports.zstd in the environment of Handloom, or write the log as JSON.",
+        )
+    try:
+        found: bytes = module.ZstdDecompressor().decompress(data, limit)
+    except module.ZstdError as error:
+        raise Fault(f"its data is damaged ({error})") from error
+    return found
