@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.journeys.terminal import Terminal
 from tests.journeys.test_take_over import workspace
 from tests.library.agents import MINI_TASK, claude_answer, write_all, write_broken_database, write_claude
 from tests.program import Handloom
@@ -155,4 +154,3 @@ class TestScreen:
             terminal.press("Escape", "C-q")
         assert 'other_agents = "hide"' in (handloom.home / "config.toml").read_text()
         assert not (handloom.home / "agents").exists()
-

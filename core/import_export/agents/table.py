@@ -5,7 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import ModuleType
 
-from core.import_export.agents import aider, claude_code, cline, codex, crush, gemini, goose, inspect_ai, mini_swe_agent, opencode, openhands, roo, swe_agent
+from core.import_export.agents import (
+    aider,
+    claude_code,
+    cline,
+    codex,
+    crush,
+    gemini,
+    goose,
+    inspect_ai,
+    mini_swe_agent,
+    opencode,
+    openhands,
+    roo,
+    swe_agent,
+)
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import Source
 
