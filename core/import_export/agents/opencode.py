@@ -33,6 +33,7 @@ _TOKENS = ("tokens_input", "tokens_output", "tokens_reasoning", "tokens_cache_re
 _NO_TITLE = re.compile(r"(?:New|Child) session - \d{4}-")
 _REFUSED = ("rejected permission", "specified a rule which prevents", "user dismissed")
 _RUN_BY_USER = "The following tool was executed by the user"
+_EXITED = re.compile(r"\n?Command exited with code -?\d+\.\Z")
 _NOT_SHOWN = ("step-start", "step-finish", "snapshot")
 """Parts that only repeat what their message says, or name a commit of opencode's own repository."""
 _MAX_SESSION_BYTES = 4 * 1024 * 1024
@@ -265,9 +266,12 @@ def _as_v1_part(part: JsonObject) -> JsonObject:
     if part.get("type") != "tool":
         return part
     state = files.inner(part, "state")
-    output = text_of(state.get("content")) or text_of(state.get("result"))
+    structured = files.inner(state, "structured")
+    output = text_of(state.get("content")) or files.text(structured, "content") or files.text(structured, "output")
+    if part.get("name") == "bash":
+        output = _EXITED.sub("", output).removesuffix("(no output)")
     error = files.text(files.inner(state, "error"), "message") or output
-    as_v1 = {**state, "output": output, "metadata": state.get("structured"), "error": error}
+    as_v1 = {**state, "output": output, "metadata": structured, "error": error}
     return {"type": "tool", "tool": part.get("name"), "state": {**as_v1, "time": part.get("time")}}
 
 

@@ -1,4 +1,8 @@
-"""Sessions of opencode. The rows of v1 are an extract of what opencode 1.18.33 wrote, with other names and texts."""
+"""Sessions of opencode.
+
+The rows of v1 and v2 are an extract of what opencode 1.18.33 wrote, and the files of what 1.1.53 wrote, with other
+names and texts. Rows of v2 for shell commands, synthetic texts and compactions follow its published source.
+"""
 
 from __future__ import annotations
 
@@ -52,12 +56,19 @@ def _tool(name: str, given: Json, output: str, metadata: Json | None = None, sta
     return {"type": "tool", "tool": name, "callID": "call_0", "state": state}
 
 
+def _v2_tool(name: str, given: Json, structured: Json, *texts: str, **more: Any) -> Json:
+    content = [{"type": "text", "text": text} for text in texts]
+    state = {"status": "error" if more else "completed", "input": given, "content": content, "structured": structured}
+    return {"type": "tool", "id": "call_1", "name": name, "state": {**state, **more}, "time": {"created": START}}
+
+
 def _answer(*parts: Json, **more: Any) -> tuple[Json, list[Json]]:
     about = {"role": "assistant", "modelID": "test", "providerID": "local", "cost": 0.001, "tokens": TOKENS, **more}
     return about, [STEP, *parts, {"type": "step-finish", "tokens": TOKENS, "cost": 0.001}]
 
 
-EDIT = {"filePath": NOTES, "oldString": "two", "newString": "three"}
+STRINGS = {"oldString": "two", "newString": "three"}
+EDIT = {"filePath": NOTES, **STRINGS}
 TODOS = {"todos": [{"content": "Pack", "status": "completed"}, {"content": "Leave", "status": "in_progress"}]}
 CHILD = {"description": "Look", "prompt": "Look around", "subagent_type": "general"}
 MESSAGES: list[tuple[Json, list[Json]]] = [
@@ -213,14 +224,17 @@ def test_a_revert_to_a_part_keeps_the_parts_before_it(tmp_path: Path) -> None:
     assert told(opencode.read(session).forms) == FIRST[:4]
 
 
-def test_messages_of_v2_are_told_too(tmp_path: Path) -> None:
-    done = {"status": "completed", "input": {"command": "ls"}, "structured": {"exit": 0}}
-    failed = {"status": "error", "input": {"filePath": "/gone"}, "error": {"type": "unknown", "message": "Not found"}}
+def _v2_rows(session: str) -> list[Json]:
     content = [
         {"type": "reasoning", "text": "First, a look."},
         {"type": "text", "text": "I look."},
-        {"type": "tool", "id": "c1", "name": "bash", "state": {**done, "content": [{"type": "text", "text": "a.txt"}]}},
-        {"type": "tool", "id": "c2", "name": "read", "state": failed},
+        _v2_tool("bash", {"command": "ls"}, {"exit": 3}, "a.txt\n", "Command exited with code 3."),
+        _v2_tool("bash", {"command": "true"}, {"exit": 0}, "(no output)", "Command exited with code 0."),
+        _v2_tool(
+            "edit", {"path": NOTES, **STRINGS}, {"files": [{"patch": f"Index: notes.txt\n==\n{DIFF}"}]}, "Edited."
+        ),
+        _v2_tool("read", {"path": NOTES}, {"content": "one\nthree\n", "mime": "text/plain"}),
+        _v2_tool("read", {"filePath": "/gone"}, {}, error={"type": "unknown", "message": "Not found"}),
     ]
     model = {"id": "test", "providerID": "local"}
     messages = [
@@ -232,12 +246,15 @@ def test_messages_of_v2_are_told_too(tmp_path: Path) -> None:
         ("compaction", {"status": "completed", "summary": "There is one file."}),
         ("compaction", {"status": "failed"}),
     ]
-    rows = [
-        {"id": f"m{number}", "session_id": "ses_main", "type": kind, "seq": number, "time_created": START}
+    return [
+        {"id": f"m{number}", "session_id": session, "type": kind, "seq": number, "time_created": START}
         | {"time_updated": START, "data": data}
-        for number, (kind, data) in enumerate(messages)
+        for number, (kind, data) in reversed(list(enumerate(messages)))
     ]
-    [session] = _written(tmp_path, _session(title=""), session_message=rows[::-1])
+
+
+def test_messages_of_v2_are_told_too(tmp_path: Path) -> None:
+    [session] = _written(tmp_path, _session(title=""), session_message=_v2_rows("ses_main"))
     assert (session.title, session.size) == ("Look", 7)
     transcript = opencode.read(session)
     assert told(transcript.forms) == [
@@ -247,7 +264,13 @@ def test_messages_of_v2_are_told_too(tmp_path: Path) -> None:
         ("agent: think", "First, a look."),
         ("agent: message", "I look."),
         ("agent: run", "ls"),
-        ("= run", "a.txt", "0"),
+        ("= run", "a.txt\n", "3"),
+        ("agent: run", "true"),
+        ("= run", "0"),
+        ("agent: edit", "str_replace", NOTES),
+        ("= edit", "Edited.", DIFF),
+        ("agent: read", NOTES),
+        ("= read", "one\nthree\n"),
         ("agent: read", "/gone"),
         ("= error", "Not found"),
         ("user: run", "date"),
@@ -318,7 +341,13 @@ def test_a_session_that_is_gone_raises_an_os_error(tmp_path: Path) -> None:
 
 def test_damaged_databases_and_files_are_survived(tmp_path: Path) -> None:
     _write_files(tmp_path / "files")
-    _written(tmp_path / "rows", _session(revert={"messageID": "msg_10"}), _session(id="ses_2"), **_rows())
+    _written(
+        tmp_path / "rows",
+        _session(revert={"messageID": "msg_10"}),
+        _session(id="ses_2"),
+        **_rows(),
+        session_message=_v2_rows("ses_2"),
+    )
     survives(opencode.discover, opencode.read, Places(tmp_path / "files"), trials=3)
     survives(opencode.discover, opencode.read, Places(tmp_path / "rows"), trials=7)
 
