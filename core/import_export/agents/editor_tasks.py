@@ -5,7 +5,8 @@
     tasks/<id>/history_item.json, state/taskHistory.json, tasks/_index.json     what a list shows
 
 The transcript follows the first file. The second one gives the folder, the results that the first leaves out, and the
-whole transcript if the first is missing. A message with `partial` was never finished; the same one follows whole.
+whole transcript if the first is missing. A message with `partial` was never finished; the same one follows whole. Seen:
+the command line of Cline 2.18.0, which writes the same files to `~/.cline/data`.
 """
 
 from __future__ import annotations
@@ -39,6 +40,12 @@ _SERVERS = (".vscode-server", ".vscode-server-insiders", ".cursor-server", ".win
 _CWD = re.compile(r"# Current (?:Working|Workspace) Directory \(([^()\n]{1,4096})\)")
 _TAGS = ("task", "feedback", "user_message", "answer")
 """What is around the words of the user in what the model got."""
+_RESULT = re.compile(r"\A\[[^\n]{1,4096}?\] Result:\n?")
+_EXIT_CODE = re.compile(r"\bexit code:? (-?\d{1,6})\b", re.IGNORECASE)
+_STATUS_CHARS = 200
+"""In the first line of a result, not in what the command printed."""
+_ADDED = ("[", "<", "# task_progress", "# TODO")
+"""How texts begin that the extension adds to the words of the user."""
 _CHECK = re.compile(r"^\s*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _REQUIRES_APPROVAL, _HAS_CHANGES = "REQ_APP", "HAS_CHANGES"
 _EDITS = ("editedExistingFile", "appliedDiff", "newFileCreated", "insertContent", "searchAndReplace", "fileDeleted")
@@ -158,6 +165,7 @@ class _UiReader:
         self.has_prompt = False
         self.command = ""
         """The id of the command whose output comes next."""
+        self.command_message: JsonObject = {}
         self.output: list[str] = []
         self.tool = ""
         """The id of the last call that can still have a result."""
@@ -199,7 +207,7 @@ class _UiReader:
             self._request(text, id)
         elif kind == "command":
             t.call(id, "bash", {"command": text.removesuffix(_REQUIRES_APPROVAL).rstrip() or "?"})
-            self.command = id
+            self.command, self.command_message = id, message
         elif kind == "command_output" and self.command:
             self.output.append(text)
         elif kind == "tool":
@@ -232,7 +240,12 @@ class _UiReader:
     def _end_command(self, is_over: bool) -> None:
         """The result of a command, once no more of its output comes."""
         if self.command and (self.output or is_over):
-            self.transcript.result(self.command, "\n".join(filter(None, self.output)))
+            told = self._result(self.command_message)
+            code = int(found[1]) if (found := _EXIT_CODE.search(told[:_STATUS_CHARS])) else None
+            if code is None and told.startswith("Command executed"):
+                code = 0
+            text = "\n".join(filter(None, self.output)) or told
+            self.transcript.result(self.command, text, exit_code=code)
             self.command, self.output = "", []
 
     def _request(self, text: str, id: str) -> None:
@@ -364,15 +377,19 @@ def _said(text: str) -> str:
     if found := [said for tag in _TAGS for said in tagged(text, tag)[0]]:
         return "\n".join(found)
     text = _without_details(text)
-    return "" if text.startswith(("[", "<")) else text
+    return "" if text.startswith(_ADDED) else text
 
 
 def _result_text(content: Any) -> str:
-    texts = []
+    """The result of a tool in a message of the user, without what the extension adds to it."""
+    results, others = [], []
     for block in content if isinstance(content, list) else [content]:
-        is_result = files.text(block, "type") == "tool_result"
-        texts.append(_without_details(text_of(files.inner(block).get("content") if is_result else block)))
-    return "\n".join(filter(None, texts))
+        text = _without_details(text_of(files.inner(block).get("content") or block))
+        if files.text(block, "type") == "tool_result" or _RESULT.match(text):
+            results.append(_RESULT.sub("", text))
+        elif not text.startswith(_ADDED):
+            others.append(text)
+    return "\n".join(filter(None, results or others))
 
 
 def _without_details(text: str) -> str:

@@ -1,5 +1,5 @@
-"""Sessions of Cline: shortened ones that version 3.0.65 of the command line wrote with a scripted model, and a task of
-the extension for editors, written after its source."""
+"""Sessions of Cline: shortened ones that version 3.0.65 of the command line wrote with a scripted model, and a task as
+the extension for editors writes it, after what version 2.18.0 of the command line wrote in the same form."""
 
 from __future__ import annotations
 
@@ -219,11 +219,12 @@ API: list[dict[str, Any]] = [
                                  {"type": "text", "text": DETAILS}]},
     {"role": "assistant", "content": [{"type": "text", "text": "I look."}]},
     {"role": "user", "content": [{"type": "text", "text": "[read_file for 'a.py'] Result:\nx = 1"},
+                                 {"type": "text", "text": "# task_progress RECOMMENDED"},
                                  {"type": "text", "text": DETAILS}]},
     {"role": "assistant", "content": [
         {"type": "thinking", "thinking": "Hm."},
         use("t1", "execute_command", command="ls"), {"type": "odd"}]},
-    result("t1", [{"type": "text", "text": "a.py"}]),
+    result("t1", [{"type": "text", "text": "Command failed with exit code 3.\nOutput:\na.py"}]),
 ]  # fmt: skip
 
 
@@ -266,9 +267,9 @@ def test_a_task_is_what_the_user_saw_with_full_results(storage: Path, tmp_path: 
         ("thinks", "Where is it?"),
         ("agent", "I look."),
         ("reads", "a.py"),
-        ("read result", 3, "[read_file for 'a.py'] Result:\nx = 1"),
+        ("read result", 3, "x = 1"),
         ("runs", "ls -a"),
-        ("ran", 5, "a.py\nb.py", -1),
+        ("ran", 5, "a.py\nb.py", 3),
         ("edits", "a.py", "str_replace"),
         ("edited", 7, "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2"),
         ("edits", "b.py", "create"),
@@ -301,10 +302,11 @@ def test_without_what_the_user_saw_the_messages_of_the_model_are_shown(tmp_path:
         ("agent", "I look."),
         ("cline.text",),
         ("cline.text",),
+        ("cline.text",),
         ("thinks", "Hm."),
         ("runs", "ls"),
         ("cline.odd",),
-        ("ran", 6, "a.py", -1),
+        ("ran", 7, "Command failed with exit code 3.\nOutput:\na.py", -1),
     ]
     assert len(transcript.warnings) == 1
 
