@@ -16,6 +16,7 @@ from core.events import (
     EventSource,
     Observation,
 )
+from core.import_export.agents.names import AGENTS
 from core.store.blobs import Blob, BlobRef, picture_urls
 from core.store.conversations import FORK, NewConversation
 from core.store.event_store import EventStore
@@ -43,7 +44,8 @@ async def continue_session(
         page := await copies.read(session_id, after=len(events) - 1, before=upto + 1, limit=_PAGE)
     ):
         events += page
-    events += _settled(events, id, info.origin)
+    agent = AGENTS[info.origin].title if info.origin in AGENTS else info.origin
+    events += _settled(events, id, agent)
     new = NewConversation(
         id=id,
         title=fork_title(info.title or info.first_line),

@@ -160,9 +160,12 @@ class SessionSearchScreen(ModalScreen[SessionChoice | None]):
     def show_progress(self, pending: int) -> None:
         """Show the sessions that another process has found or read; `pending` are still to be read."""
         self._pending = pending
-        if self.is_mounted and not self._searches and (not pending or monotonic() - self._refreshed_at > REFRESH_S):
+        if self.is_mounted and (not pending or monotonic() - self._refreshed_at > REFRESH_S):
             self._refreshed_at = monotonic()
-            self._read(at=self._state.conversation_id)
+            if not self._searches:
+                self._read(at=self._state.conversation_id)
+            elif not self._hits.hits:
+                self._read()  # hits that the user looks at stay where they are
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 

@@ -83,7 +83,7 @@ class RowsView(ScrollView, can_focus=True):
 
     def show(self, rows: RowSource | None = None, *, cursor: int | None = None) -> None:
         """Draw again after rows have changed, and move the cursor."""
-        self.rows = rows or self.rows
+        self.rows = self.rows if rows is None else rows  # a source without rows is false
         set_lines(self, len(self.rows) * self.rows.height)
         self.move_to(self.cursor if cursor is None else cursor)
 
