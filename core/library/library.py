@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 from core.errors import StoreBusyError, UsageError
@@ -31,6 +33,7 @@ from core.library.records import Record, Records
 from core.secrets import Redactor
 from core.store.copies import Copy, CopyFacts, CopyStore
 from core.store.locks import FileLock
+from core.store.reader import EventReader
 
 log = logging.getLogger(__name__)
 FOLDER = "agents"
@@ -43,6 +46,8 @@ _RECORDS = "sessions.db"
 
 AHEAD = 4
 """Sessions that are read while others are stored."""
+GROUP = 200
+"""Sessions that are listed at once."""
 TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
 
@@ -112,7 +117,8 @@ class Library:
         self.store = CopyStore(library_home(home))
         self._folder = library_home(home)
         self._records = Records(self._folder / _RECORDS)
-        self._places = places or Places.of_user()
+        self._home = home
+        self._given_places = places
         self._redactor = redactor or Redactor()
         self._sources = {source.name: source for source in (chosen_sources() if sources is None else sources)}
         self._keeps = keeps
@@ -130,22 +136,40 @@ class Library:
 
     # -- updating ------------------------------------------------------------------------------------------------------
 
-    async def find(self) -> Progress:
-        """Find the sessions that are there now, and list them. Raises StoreBusyError while another process does it."""
+    async def find(self, told: Callable[[Progress], None] = lambda progress: None) -> Progress:
+        """Find the sessions that are there now, and list them. `told` is called whenever some were listed.
+
+        Raises StoreBusyError while another process does it, and StoreError.
+        """
         async with self._alone():
             known = await self.records()
-            found = await asyncio.to_thread(self._discovered)
-            records = {id: _updated(known.get(id), id, session) for id, session in found.items()}
-            gone = [record for id, record in known.items() if id not in found and record.session.agent in self._sources]
+            records: dict[str, Record] = {}
+            discovered = self._discovered(await self._places(known))
+            while group := await asyncio.to_thread(list, islice(discovered, GROUP)):
+                found = [_updated(known.get(id), id, session) for id, session in group if id not in records]
+                records |= {record.id: record for record in found}
+                await self._list(found, known)
+                told(Progress(len(records), len(records)))
+            forks = [
+                replace(records[id], session=replace(records[id].session, parent_id=parent))
+                for id, parent in _forks(records).items()
+            ]
+            records |= {record.id: record for record in forks}
+            gone = [each for id, each in known.items() if id not in records and each.session.agent in self._sources]
             kept = [replace(record, is_gone=True) for record in gone if self._keeps and record.was_read]
+            await self._list([*forks, *kept], known)
             dropped = [record.id for record in gone if not (self._keeps and record.was_read)]
-            changed = [record for record in (*records.values(), *kept) if record != known.get(record.id)]
-            await self.store.put_facts(_facts(record) for record in changed if not record.is_gone)
-            await asyncio.to_thread(self._records.put, changed)
             await self.store.forget(dropped)
             await asyncio.to_thread(self._records.remove, dropped)
         everything = [*records.values(), *kept]
         return Progress(len(everything), sum(record.is_pending for record in everything))
+
+    async def _list(self, records: Sequence[Record], known: Mapping[str, Record]) -> None:
+        """Store what changed of these records."""
+        changed = [record for record in records if record != known.get(record.id)]
+        if changed:
+            await self.store.put_facts(_facts(record) for record in changed if not record.is_gone)
+            await asyncio.to_thread(self._records.put, changed)
 
     async def read_pending(self, told: Callable[[Progress], None] = lambda progress: None) -> Progress:
         """Read every session whose current version was not read, the newest first.
@@ -176,13 +200,14 @@ class Library:
 
         What it was read as before stays if it cannot be read now. Raises UsageError for an unknown id, StoreError.
         """
-        record = (await self.records()).get(id)
+        records = await self.records()
+        record = records.get(id)
         if record is None:
             raise UsageError(f"There is no session {id}. `handloom list --all-agents` shows all sessions.")
         source = self._sources.get(record.session.agent)
         if source is None or record.is_gone:
             return record
-        current = await asyncio.to_thread(_current, source, self._places, record.session)
+        current = await asyncio.to_thread(_current, source, await self._places(records), record.session)
         if current is None:
             return record
         record = _updated(record, id, _redacted(current, self._redactor))
@@ -220,16 +245,24 @@ class Library:
         await self.store.put_events(copy for each in sessions for copy in each.copies)
         await asyncio.to_thread(self._records.put, [each.record for each in sessions])
 
-    def _discovered(self) -> dict[str, AgentSession]:
-        """Every session that is there, by the id of its copy. A source that fails is left out, and logged."""
-        found: dict[str, AgentSession] = {}
+    async def _places(self, known: Mapping[str, Record]) -> Places:
+        """Where agents look for their files; some have them in the folders in which people work."""
+        places = self._given_places
+        if places is None:
+            async with EventReader(self._home) as ours:
+                folders = {*await ours.listing.workspaces(), *await self.store.listing.workspaces()}
+            places = Places.of_user(Path(folder) for folder in sorted(folders) if os.path.isabs(folder))
+        sessions = [record.session for record in known.values() if not record.is_gone and not record.session.row]
+        return replace(places, known={session.path: session for session in sessions})
+
+    def _discovered(self, places: Places) -> Iterator[tuple[str, AgentSession]]:
+        """Every session that is there, with the id of its copy. A source that fails is left out, and logged."""
         for source in self._sources.values():
             try:
-                for session in source.discover(self._places):
-                    found.setdefault(copy_id(session.agent, session.id), _redacted(session, self._redactor))
+                for session in source.discover(places):
+                    yield copy_id(session.agent, session.id), _redacted(session, self._redactor)
             except Exception:  # one broken reader must not hide the sessions of the others
                 log.exception("the sessions of %s could not be listed", source.title)
-        return found
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -241,6 +274,22 @@ class Library:
             yield
         finally:
             lock.release()  # at once, even if this is cancelled
+
+
+def _forks(records: Mapping[str, Record]) -> dict[str, str]:
+    """The parents of those sessions that begin like another, older one, by the id of the copy."""
+    alike: dict[tuple[str, str], list[tuple[datetime, Record]]] = {}
+    for record in records.values():
+        session = record.session
+        if session.beginning and (at := session.begun_at or session.started_at) is not None:
+            alike.setdefault((session.agent, session.beginning), []).append((at, record))
+    found: dict[str, str] = {}
+    for group in alike.values():
+        group.sort(key=lambda each: each[0])
+        if len(group) > 1 and group[0][0] < group[1][0]:
+            oldest = group[0][1].session.id
+            found |= {record.id: oldest for _, record in group[1:] if record.session.parent_id in ("", oldest)}
+    return found
 
 
 def _current(source: Source, places: Places, session: AgentSession) -> AgentSession | None:
@@ -322,6 +371,7 @@ def _updated(known: Record | None, id: str, session: AgentSession) -> Record:
         folder=session.folder or before.folder,
         model=session.model or before.model,
         commit=session.commit or before.commit,
+        parent_id=session.parent_id or before.parent_id,
         tokens=session.tokens or before.tokens,
         cost=before.cost if session.cost is None else session.cost,
     )

@@ -28,7 +28,7 @@ _TABLE = """
         wrong TEXT NOT NULL
     ) STRICT
 """
-_TIMES = ("started_at", "updated_at", "deleted_at")
+_TIMES = ("started_at", "updated_at", "deleted_at", "begun_at")
 
 
 @dataclass(frozen=True, slots=True)

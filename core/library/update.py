@@ -41,7 +41,7 @@ async def _update(wanted: dict[str, Any]) -> None:
             executor=executor,
         )
         async with library:
-            _tell(await library.find())
+            _tell(await library.find(_tell))
             _tell(await library.read_pending(_tell))
 
 

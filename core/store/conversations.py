@@ -202,6 +202,11 @@ class ConversationListing:
         rows = await self._fetch("SELECT DISTINCT model FROM conversations WHERE model <> '' ORDER BY 1", ())
         return [str(model) for (model,) in rows]
 
+    async def workspaces(self) -> list[str]:
+        """The folders of all conversations, sorted by name."""
+        rows = await self._fetch("SELECT DISTINCT workspace FROM conversations WHERE workspace <> '' ORDER BY 1", ())
+        return [str(workspace) for (workspace,) in rows]
+
     async def origins(self) -> list[str]:
         """The origins of all conversations, sorted by name."""
         rows = await self._fetch("SELECT DISTINCT origin FROM conversations WHERE origin <> '' ORDER BY 1", ())

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +183,39 @@ async def test_branch_and_sub_agent_are_below_their_session(library: Library, us
     await library.read_pending()
     below = await library.store.descendants(copy_id("diary", "a"))
     assert sorted(info.title for info in below) == ["Another way", "Look at the valves"]
+
+
+async def test_session_that_begins_like_an_older_one_is_below_it(tmp_path: Path, user: Path) -> None:
+    def discover(places: Places) -> Iterator[AgentSession]:
+        for session in DIARY.discover(places):
+            begun_at = None if session.id == "old" else datetime(2026, 4, 1, tzinfo=UTC)
+            yield replace(session, started_at=session.updated_at, beginning="first answer", begun_at=begun_at)
+
+    for name in ("fork", "old"):
+        write(user, name, START, SAID)
+    async with _library(tmp_path, user, sources=(Source("diary", "Diary", discover, DIARY.read),)) as library:
+        for _time in range(2):  # the second time, the files are known
+            await library.find()
+            (below,) = await library.store.descendants(copy_id("diary", "old"))
+            assert below.id == copy_id("diary", "fork")
+
+
+async def test_unchanged_file_is_not_opened_again(tmp_path: Path, user: Path) -> None:
+    given: list[AgentSession | None] = []
+
+    def discover(places: Places) -> Iterator[AgentSession]:
+        for session in DIARY.discover(places):
+            given.append(places.unchanged(session.path, session.size, session.changed_ns))
+            yield session
+
+    path = write(user, "a", START, SAID)
+    async with _library(tmp_path, user, sources=(Source("diary", "Diary", discover, DIARY.read),)) as library:
+        await library.find()
+        await library.find()
+        with path.open("a") as file:
+            file.write("\n")
+        await library.find()
+    assert [each is not None for each in given] == [False, True, False]
 
 
 async def test_secrets_are_redacted(tmp_path: Path, user: Path) -> None:

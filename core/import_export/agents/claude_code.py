@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -50,27 +49,16 @@ _AGENT = "agent-"
 
 
 def discover(places: Places) -> Iterator[AgentSession]:
-    """Every session and sub-agent; of two files with the same id, the one that was changed last."""
-    found: dict[str, AgentSession] = {}
-    firsts: dict[str, list[tuple[datetime, str]]] = {}
-    """The sessions that begin with the same answer, with the time when each file was begun."""
-    answers: dict[str, str] = {}
+    """Every session and sub-agent, the newest first; of two files with the same id, the one that was changed last."""
+    found: dict[str, tuple[Path, files.FoundFile]] = {}
     for root in _roots(places):
-        days = _kept_days(root)
         for file in files.walk(root / "projects", ".jsonl"):
-            head, tail = _edges(root, file)
-            session = _session(root, file, head, tail, days)
-            if session and (session.id not in found or found[session.id].changed_ns < session.changed_ns):
-                found[session.id] = session
-                first = next((id for record in head if (id := record.message_id)), "")
-                if first and (begun := _begun_at(head) or session.started_at):
-                    firsts.setdefault(first, []).append((begun, session.id))
-                    answers[session.id] = first
-    for session in found.values():
-        same = sorted(firsts.get(answers.get(session.id, ""), ()))
-        if len(same) > 1 and not session.parent_id and same[0][0] < same[1][0] and same[0][1] != session.id:
-            yield replace(session, parent_id=same[0][1])
-        else:
+            if (other := found.get(file.path.stem)) is None or other[1].changed_ns < file.changed_ns:
+                found[file.path.stem] = root, file
+    days = {root: _kept_days(root) for root in _roots(places)}
+    for root, file in sorted(found.values(), key=lambda each: each[1].changed_ns, reverse=True):
+        session = places.unchanged(file.path, file.size, file.changed_ns) or _session(root, file, days[root])
+        if session is not None:
             yield session
 
 
@@ -107,10 +95,9 @@ def _edges(root: Path, file: files.FoundFile) -> tuple[list[Record], list[Record
     return [Record(0, fields) for fields in head], [Record(0, fields) for fields in tail]
 
 
-def _session(
-    root: Path, file: files.FoundFile, head: list[Record], tail: list[Record], days: int
-) -> AgentSession | None:
+def _session(root: Path, file: files.FoundFile, days: int) -> AgentSession | None:
     """What the first and the last lines of a file say; None if it has no conversation."""
+    head, tail = _edges(root, file)
     path, id = file.path, file.path.stem
     is_sub = id.startswith(_AGENT)
     if not is_sub and len(path.relative_to(root).parts) != 3:
@@ -137,6 +124,8 @@ def _session(
         changed_ns=file.changed_ns,
         parent_id=_parent_id(path, said),
         deleted_at=deleted_at,
+        beginning="" if is_sub else next((id for record in head if (id := record.message_id)), ""),
+        begun_at=_begun_at(head),
     )
 
 

@@ -18,6 +18,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -68,9 +69,11 @@ def discover(places: Places) -> Iterator[AgentSession]:
                 if name[1] not in found or found[name[1]][:2] < rank[:2]:
                     found[name[1]] = rank
     titles = _titles(root)
-    for id, (_, _, file) in found.items():
+    for id, (_, _, file) in sorted(found.items(), key=lambda each: each[1][2].changed_ns, reverse=True):
         with suppress(OSError):
-            yield _session(root, id, file, titles.get(id, ""))
+            known = places.unchanged(file.path, file.size, file.changed_ns)
+            title = titles.get(id, "")
+            yield _session(root, id, file, title) if known is None else replace(known, title=title or known.title)
 
 
 def read(session: AgentSession) -> Transcript:

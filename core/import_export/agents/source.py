@@ -26,11 +26,18 @@ class Places:
     platform: str = sys.platform
     projects: tuple[Path, ...] = ()
     """Folders that are known as projects: some agents store sessions there, and nobody searches the whole home."""
+    known: Mapping[Path, AgentSession] = field(default_factory=dict)
+    """Sessions that were found before, by their file, so that a file that did not change need not be opened."""
 
     @classmethod
     def of_user(cls, projects: Iterable[Path] = ()) -> Places:
         """Those of this process."""
-        return cls(Path.home(), os.environ, sys.platform, tuple(projects))
+        return cls(Path.home(), os.environ, sys.platform, projects=tuple(projects))
+
+    def unchanged(self, path: Path, size: int, changed_ns: int) -> AgentSession | None:
+        """The session in a file, if it was found before and the file is as it was then."""
+        known = self.known.get(path)
+        return known if known is not None and (known.size, known.changed_ns) == (size, changed_ns) else None
 
     def variable(self, name: str, default: Path) -> Path:
         """The absolute folder in an environment variable, else `default`."""
@@ -82,6 +89,10 @@ class AgentSession:
     """The git commit at which it began; empty if unknown."""
     deleted_at: datetime | None = None
     """When its agent is going to delete it; None if it does not."""
+    beginning: str = ""
+    """The same in all sessions that begin with the same records: the one that was begun first is their parent."""
+    begun_at: datetime | None = None
+    """When its file was begun, if that is later than `started_at`."""
 
 
 @dataclass(frozen=True, slots=True)
