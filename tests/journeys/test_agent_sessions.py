@@ -117,7 +117,7 @@ class TestScreen:
             terminal.wait_for("(fork)", "stopped")
             terminal.type("Go on, please")
             terminal.press("Enter")
-            terminal.wait_for("Others wrote")
+            terminal.wait_for("This conversation was imported", "Others")
             terminal.choose(2)
             terminal.wait_for("I go on with the pump.")
             terminal.press("C-q")
