@@ -95,7 +95,8 @@ def _files(home: Path) -> dict[str, tuple[int, bytes]]:
 class TestScreen:
     def test_found_searched_replayed_and_continued(self, handloom: Handloom, user: Path) -> None:
         before = _files(user)
-        with workspace(handloom, {"text": "I go on with the pump."}, columns=120) as terminal:
+        turns: list[dict[str, object]] = [{"text": "I go on with the pump."}] * 6  # some were played by Claude Code
+        with workspace(handloom, *turns, columns=120) as terminal:
             terminal.press("C-s")
             terminal.wait_for("Show the sessions of Claude Code, Codex, mini-swe-agent here too?")
             terminal.press("Enter")
