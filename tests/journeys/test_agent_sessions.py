@@ -121,7 +121,10 @@ class TestScreen:
             terminal.wait_for("This conversation was imported", "Others")
             terminal.choose(2)
             terminal.wait_for("I go on with the pump.")
-            terminal.press("C-q")
+            terminal.type("/agent-costs")
+            terminal.press("Enter")
+            terminal.wait_for("Costs of other agents", "By model", "claude-opus-4-5")
+            terminal.press("Escape", "C-q")
         assert _files(user) == before
         (forked,) = [line for line in handloom.conversations() if line["origin"] == "fork"]
         assert forked["title"] == "Mend the pump of the garden. (fork)"
