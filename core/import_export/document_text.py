@@ -48,6 +48,7 @@ from core.events import (
 )
 from core.events.actions import said_and_thought
 from core.events.base import stored_kind
+from core.import_export.agents.names import is_agent_record
 from core.store.blobs import picture_urls
 
 Role = Literal["user", "agent", "action", "result", "error", "quiet"]
@@ -83,6 +84,8 @@ def describe(envelope: Envelope) -> Entry:
     """What a reader sees of the event."""
     event = envelope.event
     match event:
+        case UnknownObservation() if is_agent_record(stored_kind(event)):
+            return Entry("quiet", stored_kind(event), json.dumps(event.raw, indent=2), "json")
         case UnknownAction() | UnknownObservation():
             return Entry("result", f"unknown event {stored_kind(event)}", json.dumps(event.raw, indent=2), "json")
         case MessageAction(content=text):

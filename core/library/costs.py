@@ -83,14 +83,9 @@ class Total:
     """Sessions with tokens whose cost is unknown."""
 
     def plus(self, record: Record) -> Total:
-        session = record.session
-        is_unpriced = session.cost is None and session.tokens > 0
-        return Total(
-            self.sessions + 1,
-            self.tokens + session.tokens,
-            self.cost + (session.cost or 0.0),
-            self.unpriced + is_unpriced,
-        )
+        is_unpriced = record.cost is None and record.tokens > 0
+        cost = self.cost + (record.cost or 0.0)
+        return Total(self.sessions + 1, self.tokens + record.tokens, cost, self.unpriced + is_unpriced)
 
 
 def totals(records: Iterable[Record], name: Callable[[Record], str]) -> dict[str, Total]:

@@ -308,7 +308,8 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
         log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
         return Prepared(record.after_reading(wrong=why), [])
     add_costs(transcript)
-    record = replace(record, session=_redacted(_completed(record.session, transcript), redactor))
+    record = _completed(record, transcript)
+    record = replace(record, session=_redacted(record.session, redactor))
     facts, now = _facts(record), datetime.now(UTC)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
     for number, branch in enumerate(transcript.branches, 1):
@@ -324,18 +325,17 @@ def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
     return replace(session, title=redactor.redact_text(session.title)) if redactor else session
 
 
-def _completed(session: AgentSession, transcript: Transcript) -> AgentSession:
-    """The session with what only reading it told."""
-    spent = transcript.usage
-    return replace(
+def _completed(record: Record, transcript: Transcript) -> Record:
+    """The record with what only reading its session told."""
+    session, spent = record.session, transcript.usage
+    filled = replace(
         session,
         title=session.title or transcript.title,
         folder=session.folder or transcript.folder,
         model=session.model or transcript.model,
         commit=session.commit or transcript.commit,
-        tokens=session.tokens or spent.prompt + spent.completion,
-        cost=spent.cost if session.cost is None else session.cost,
     )
+    return replace(record, session=filled, read_tokens=spent.prompt + spent.completion, read_cost=spent.cost)
 
 
 def _facts(record: Record) -> CopyFacts:
@@ -351,7 +351,7 @@ def _facts(record: Record) -> CopyFacts:
         created_at=session.started_at or updated,
         updated_at=updated,
         parent=copy_id(session.agent, session.parent_id) if session.parent_id else "",
-        cost=session.cost,
+        cost=record.cost,
         size=0 if session.row else session.size,  # in a database it counts rows
     )
 
@@ -372,7 +372,5 @@ def _updated(known: Record | None, id: str, session: AgentSession) -> Record:
         model=session.model or before.model,
         commit=session.commit or before.commit,
         parent_id=session.parent_id or before.parent_id,
-        tokens=session.tokens or before.tokens,
-        cost=before.cost if session.cost is None else session.cost,
     )
     return replace(known, session=filled, is_gone=False)

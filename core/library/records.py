@@ -25,7 +25,9 @@ _TABLE = """
         read_size INTEGER NOT NULL,
         read_ns INTEGER NOT NULL,
         is_gone INTEGER NOT NULL,
-        wrong TEXT NOT NULL
+        wrong TEXT NOT NULL,
+        tokens INTEGER NOT NULL,
+        cost REAL
     ) STRICT
 """
 _TIMES = ("started_at", "updated_at", "deleted_at", "begun_at")
@@ -45,6 +47,19 @@ class Record:
     """Whether its agent has deleted it, so that the copy is all there is."""
     wrong: str = ""
     """Why it could not be read; empty if it could."""
+    read_tokens: int = 0
+    read_cost: float | None = None
+    """What its model calls used, as far as it was read."""
+
+    @property
+    def tokens(self) -> int:
+        """All tokens: those that its agent counts, else those that were read."""
+        return self.session.tokens or self.read_tokens
+
+    @property
+    def cost(self) -> float | None:
+        """US dollars: what its agent says, else what was computed; None if neither is known."""
+        return self.read_cost if self.session.cost is None else self.session.cost
 
     @property
     def was_read(self) -> bool:
@@ -70,18 +85,18 @@ class Records:
     def all(self) -> dict[str, Record]:
         """Every known session by the id of its copy."""
         with self._opened() as connection:
-            rows = connection.execute("SELECT id, session, read_size, read_ns, is_gone, wrong FROM sessions").fetchall()
+            rows = connection.execute("SELECT * FROM sessions").fetchall()
         found = {}
-        for id, session, read_size, read_ns, is_gone, wrong in rows:
+        for id, session, read_size, read_ns, is_gone, wrong, tokens, cost in rows:
             if (parsed := _parse(session)) is not None:
-                found[id] = Record(id, parsed, read_size, read_ns, bool(is_gone), wrong)
+                found[id] = Record(id, parsed, read_size, read_ns, bool(is_gone), wrong, tokens, cost)
         return found
 
     def put(self, records: Iterable[Record]) -> None:
         with self._opened() as connection:
             connection.executemany(
-                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-                [(r.id, _to_json(r.session), r.read_size, r.read_ns, int(r.is_gone), r.wrong) for r in records],
+                "INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [_row(record) for record in records],
             )
 
     def remove(self, ids: Iterable[str]) -> None:
@@ -98,6 +113,11 @@ class Records:
                 yield connection
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be used: {error}. {remedy(error)}") from error
+
+
+def _row(record: Record) -> tuple[Any, ...]:
+    state = (record.read_size, record.read_ns, int(record.is_gone), record.wrong)
+    return record.id, _to_json(record.session), *state, record.read_tokens, record.read_cost
 
 
 def _to_json(session: AgentSession) -> str:

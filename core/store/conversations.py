@@ -86,7 +86,7 @@ class ConversationFilter:
     """A filter for conversations. Empty fields match everything."""
 
     text: str = ""
-    """Words that must all be in the title, the first line or the folder. Ignores ASCII case."""
+    """Words that must all be in the title, the first line, the folder or the origin. Ignores ASCII case."""
     workspace: str = ""
     model: str = ""
     states: frozenset[str] = frozenset()
@@ -119,7 +119,10 @@ def where_clauses(where: ConversationFilter) -> tuple[list[str], list[Any]]:
     found: list[str] = []
     values: list[Any] = []
     for word in where.text.split():
-        found.append("instr(lower(c.title || char(10) || c.first_line || char(10) || c.workspace), lower(?)) > 0")
+        found.append(
+            "instr(lower(c.title || char(10) || c.first_line || char(10) || c.workspace || char(10) || c.origin),"
+            " lower(?)) > 0"
+        )
         values.append(word)
     for column, wanted in (("workspace", where.workspace), ("model", where.model)):
         if wanted:

@@ -52,7 +52,7 @@ from core.events import (
 )
 from core.events.actions import reasoning_of, said_and_thought
 from core.events.output import OutputBuffer
-from core.import_export.agents.names import AGENTS
+from core.import_export.agents.names import is_agent_record
 from core.status_messages import RETRY_STATUS
 from core.store.blobs import picture_urls
 from tui.approval.risk_text import asked_line
@@ -412,7 +412,7 @@ class ChatModel(PaneModel):
                 pass  # the event log has it
             case FileDownloadObservation():
                 self._detail(event.message)
-            case UnknownObservation() if kind_of(event).partition(".")[0].removeprefix("observation:") in AGENTS:
+            case UnknownObservation() if is_agent_record(kind_of(event)):
                 pass  # a record of another agent's session, which the event log has
             case UnknownObservation():
                 self._detail(

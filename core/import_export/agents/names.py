@@ -35,3 +35,8 @@ AGENTS: Mapping[str, Agent] = {
 def present(home: Path) -> list[str]:
     """The titles of the agents that were used on this machine, told from their folders alone. Blocks."""
     return [agent.title for agent in AGENTS.values() if any((home / trace).is_dir() for trace in agent.traces)]
+
+
+def is_agent_record(kind: str) -> bool:
+    """Whether an event of this kind is a record of another agent's session without a counterpart here."""
+    return kind.removeprefix("observation:").partition(".")[0] in AGENTS
