@@ -20,7 +20,9 @@ MISSING = "1" * 40
 def repository(tmp_path: Path) -> Path:
     folder = tmp_path / "repository"
     _git("init", "--quiet", str(folder))
-    _git("-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "x")
+    _git(
+        "-C", str(folder), "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--allow-empty", "-m", "x"
+    )
     return folder
 
 
@@ -49,9 +51,7 @@ def test_commit_that_is_missing_is_not_fetched_with_a_command_of_the_repository(
     assert (tmp_path / "copy/.git").is_dir()
 
 
-def test_fifo_in_a_repository_does_not_keep_git_waiting(
-    repository: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fifo_in_a_repository_does_not_keep_git_waiting(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(core.git, "_LOOK_S", 0.5)
     (repository / ".git/config").unlink()
     os.mkfifo(repository / ".git/config")
