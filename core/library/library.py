@@ -51,6 +51,8 @@ GROUP = 200
 """Sessions that are listed at once."""
 TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
+MAX_BRANCH_BYTES = 64_000_000
+"""Of all branches of a session: each repeats what is before it. The first one above the limit is the last."""
 MAX_SESSIONS = 100_000
 """Of one agent; a small file can claim to have millions."""
 _MAX_INTEGER = 2**63 - 1
@@ -340,12 +342,15 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
     record = replace(record, session=_redacted(_completed(record.session, transcript), redactor))
     facts, now = _facts(record), datetime.now(UTC)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
+    left = MAX_BRANCH_BYTES
     for number, branch in enumerate(transcript.branches, 1):
-        if branch.transcript.forms:
+        if branch.transcript.forms and left > 0:
             id = copy_id(record.session.agent, record.session.id, number)
             title = redactor.redact_text(_line(branch.title))
             of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
-            copies.append(Copy(of_branch, *stored_session(id, branch.transcript, now, redactor)))
+            stored = stored_session(id, branch.transcript, now, redactor)
+            copies.append(Copy(of_branch, *stored))
+            left -= sum(len(row[-1]) for row in stored.events.rows) + sum(map(len, stored.texts))
     return Prepared(record.after_reading(), copies)
 
 
@@ -357,7 +362,11 @@ def _bounded(session: AgentSession) -> AgentSession:
 
 
 def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
-    return replace(session, title=redactor.redact_text(session.title)) if redactor else session
+    """The session without secrets in the texts that are shown; what finds it again stays as it is."""
+    if not redactor:
+        return session
+    title, folder, model = map(redactor.redact_text, (session.title, session.folder, session.model))
+    return replace(session, title=title, folder=folder, model=model)
 
 
 def _completed(session: AgentSession, transcript: Transcript) -> AgentSession:

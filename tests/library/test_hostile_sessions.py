@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+import core.library.library
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
 from core.library.library import Library, chosen_sources, copy_id
+from core.secrets import Redactor
 from tests.library.agents import CLAUDE_ID, write_claude
 from tests.library.diary import DIARY, write
 
@@ -129,6 +131,29 @@ async def test_session_of_a_repository_does_not_replace_one_of_the_user(tmp_path
         await library.find()
         (record,) = (await library.records()).values()
         assert record.session.title == "mine"
+
+
+async def test_branches_are_bounded_together(tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core.library.library, "MAX_BRANCH_BYTES", 100)
+    answers = [{**PROMPT, "uuid": f"u{number}", "parentUuid": "u"} for number in range(10)]
+    _write(user, b"x.jsonl", *(json.dumps(record).encode() for record in ({**PROMPT, "uuid": "u"}, *answers)))
+    async with _library(tmp_path, user) as library:
+        await library.find()
+        await library.read_pending()
+        assert len(await library.store.descendants(copy_id("claude-code", "x"))) == 1
+
+
+async def test_secrets_are_redacted_in_folders_and_models(tmp_path: Path, user: Path) -> None:
+    answer = {"type": "assistant", "uuid": "v", "message": {"id": "1", "model": "hunter2hunter2", "content": []}}
+    prompt = {**PROMPT, "cwd": "/work/hunter2hunter2"}
+    _write(user, b"x.jsonl", json.dumps(prompt).encode(), json.dumps(answer).encode())
+    places, redactor = Places(user, {}, "linux"), Redactor(["hunter2hunter2"])
+    async with Library(tmp_path / "home", places=places, sources=chosen_sources(), redactor=redactor) as library:
+        await library.find()
+        await library.read_pending()
+        (info,) = await library.store.conversations(conversation_id=copy_id("claude-code", "x"))
+    assert "hunter2" not in info.workspace + info.model
+    assert all(b"hunter2hunter2" not in path.read_bytes() for path in (tmp_path / "home").rglob("*") if path.is_file())
 
 
 def test_branch_has_the_id_of_no_session() -> None:

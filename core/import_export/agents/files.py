@@ -393,7 +393,7 @@ def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Conn
     log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     if not _size(log):
         return _opened(f"file:{quote(f'/dev/fd/{file.fileno()}')}?mode=ro&immutable=1")
-    if _size(index):
+    if _size(index) and not os.path.lexists(path.with_name(path.name + "-journal")):  # SQLite would open a FIFO there
         with suppress(sqlite3.Error):
             return _opened(f"file:{quote(str(path))}?mode=ro&readonly_shm=1")
     if _size(path) + _size(log) > MAX_COPIED_BYTES:

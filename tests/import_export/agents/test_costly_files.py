@@ -129,3 +129,12 @@ def test_long_list_of_a_zip_file_is_refused(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(zips, "MAX_LIST_BYTES", 30_000)
     with pytest.raises(Fault, match="too long"):
         zips.members(file)
+
+
+def test_fifo_beside_a_database_keeps_nobody_waiting(tmp_path: Path) -> None:
+    path = _database(tmp_path, "CREATE TABLE a (b)", "INSERT INTO a VALUES (1)")
+    for ending in ("-wal", "-shm"):
+        path.with_name(path.name + ending).write_bytes(b"x")
+    os.mkfifo(path.with_name("a.db-journal"))
+    with files.database(tmp_path, path) as connection:
+        assert list(files.rows(connection, "a", "b")) == [{"b": 1}]
