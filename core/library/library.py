@@ -331,7 +331,9 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
     except (OSError, Fault) as error:
         why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
         log.info("session %r of %s was not read: %s", record.session.id, record.session.agent, why)
-    except Exception as error:  # one session that harms its reader must not keep the others from being read
+    except BaseException as error:  # one session that harms its reader must not keep the others from being read
+        if isinstance(error, KeyboardInterrupt | SystemExit):  # the others are a panic of the JSON parser
+            raise
         why = f"its reader failed ({type(error).__name__})"
         log.exception("session %r of %s was not read", record.session.id, record.session.agent)
     return Prepared(record.after_reading(wrong=storable_text(why)), [])

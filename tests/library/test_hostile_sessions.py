@@ -98,6 +98,20 @@ async def test_reader_that_fails_is_told_with_its_session(tmp_path: Path, user: 
     assert records[copy_id("diary", "good")].was_read
 
 
+async def test_parser_that_panics_is_told_with_its_session(tmp_path: Path, user: Path) -> None:
+    class PanicException(BaseException):
+        pass
+
+    def read(session: AgentSession) -> Transcript:
+        raise PanicException
+
+    write(user, "bad", {"user": "Why?", "at": "2026-03-01T10:00:01+00:00"})
+    async with _library(tmp_path, user, Source("diary", "Diary", DIARY.discover, read)) as library:
+        await library.find()
+        await library.read_pending()
+        assert (await library.records())[copy_id("diary", "bad")].wrong == "its reader failed (PanicException)"
+
+
 async def test_copies_stay_if_the_list_fails(tmp_path: Path, user: Path) -> None:
     def discover(places: Places) -> Iterator[AgentSession]:
         yield from DIARY.discover(places)
