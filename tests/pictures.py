@@ -16,21 +16,26 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 
 from textual.pilot import Pilot
+from textual.screen import Screen
 
 from core.events import AgentState
 from core.session.agent_session import AgentSession
+from tests.library.agents import write_all
 from tui.__main__ import connect
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
+from tui.dialogs.dialog import ChoiceScreen
 from tui.models.key_screen import KeyScreen
 from tui.models.start_screen import StartScreen
+from tui.sessions.commands import UPDATING
+from tui.sessions.screen import SessionsScreen
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ PANES = {"chat": "f2", "events": "f3", "terminal": "f4", "browser": "f5"}
 SIZES = ((160, 48), (100, 30), (80, 24), (40, 12))
 THEMES = ("loom-dark", "loom-light")
 FIRST_START = (100, 30)
+AGENTS = (120, 30)
 PICTURES = ((DEMO, (160, 48)), (DEMO, (100, 30)), (DEMO, (80, 24)), (PAGE, (160, 60)), (FORM, (120, 36)))
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 CELL = (12.2, 24.4)
@@ -144,6 +150,42 @@ async def take_first_start(size: tuple[int, int], theme: str | None) -> str:
             return Stage(app, pilot).svg(f"handloom, first start, {size[0]}x{size[1]}")
 
 
+async def take_agents(size: tuple[int, int], theme: str | None) -> dict[str, str]:
+    """The sessions of other agents in the list of conversations, and one of them replayed, by name."""
+    found = {}
+    async with on_stage(DEMO, size, theme) as stage:
+        repository = Path(os.environ["HOME"], "garden")
+        repository.mkdir(exist_ok=True)
+        write_all(repository.parent, repository)
+        await stage.pilot.press("ctrl+s")
+        await _until(stage, lambda screen: isinstance(screen, ChoiceScreen))
+        await stage.pilot.press("enter")
+        await _until(stage, lambda screen: isinstance(screen, SessionsScreen))
+        await asyncio.wait_for(_listed(stage), 60)
+        await stage.pilot.press("down", "down", "down")
+        await stage.pilot.pause(1)
+        found["agents"] = stage.svg(f"handloom, sessions of other agents, {size[0]}x{size[1]}")
+        await stage.pilot.press("enter")
+        await _until(stage, lambda screen: not isinstance(screen, SessionsScreen))
+        await stage.pilot.pause(2)
+        await stage.pilot.press("end")
+        await stage.pilot.pause(2)
+        found["agents-replay"] = stage.svg(f"handloom, a session of Claude Code replayed, {size[0]}x{size[1]}")
+    return found
+
+
+async def _until(stage: Stage, holds: Callable[[Screen[object]], bool]) -> None:
+    while not holds(stage.app.screen):
+        await stage.pilot.pause(0.05)
+
+
+async def _listed(stage: Stage) -> None:
+    """Wait until the sessions were read."""
+    while any(worker.group == UPDATING for worker in stage.app.workers):
+        await stage.pilot.pause(0.2)
+    await stage.pilot.pause(1)
+
+
 async def take_panes(size: tuple[int, int], theme: str) -> dict[str, str]:
     """The screen with the focus in each pane, by the pane's name."""
     found = {}
@@ -188,6 +230,11 @@ def main() -> None:
             svg = wanted.out / f"first-start-{FIRST_START[0]}x{FIRST_START[1]}.svg"
             svg.write_text(asyncio.run(take_first_start(FIRST_START, wanted.theme)), encoding="utf-8")
             print(svg, render(svg, FIRST_START) or "(no PNG: no Chromium was found)")
+            os.environ["HOME"] = str(Path(home, "user"))
+            for name, drawn in asyncio.run(take_agents(AGENTS, wanted.theme)).items():
+                svg = wanted.out / f"{name}-{AGENTS[0]}x{AGENTS[1]}.svg"
+                svg.write_text(drawn, encoding="utf-8")
+                print(svg, render(svg, AGENTS) or "(no PNG: no Chromium was found)")
         for played, size in () if wanted.panes else PICTURES:
             svg = wanted.out / f"{played.name}-{size[0]}x{size[1]}.svg"
             svg.write_text(asyncio.run(take(size, wanted.theme, played)), encoding="utf-8")

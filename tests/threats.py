@@ -464,6 +464,23 @@ THREATS = (
         ),
     ),
     Threat(
+        "I20",
+        "A session of another agent is made to do harm: links, pipes, cut or endless files, databases with views and "
+        "logs, text that misleads a model, secrets of this machine in its text",
+        "Files of other agents are opened for reading only, below the folder of their agent and through no link; what "
+        "cannot be understood becomes an event or a sentence; nothing of a session is run, a copy is redacted, and a "
+        "model reads it only after the user has agreed",
+        (
+            "tests/library/test_library.py::test_files_of_the_agent_are_as_before",
+            "tests/library/test_library.py::test_secrets_are_redacted",
+            "tests/library/test_library.py::test_broken_reader_does_not_hide_the_sessions_of_others",
+            "tests/library/test_continuing.py::test_fork_has_the_events_and_waits_for_consent",
+            "tests/import_export/agents/test_databases.py::test_links_pipes_and_other_files_are_no_databases",
+            "tests/import_export/agents/test_databases.py::test_a_view_has_no_columns",
+            "tests/import_export/agents/test_claude_code.py::test_damaged_sessions_are_survived",
+        ),
+    ),
+    Threat(
         "L01",
         "The provider refuses: 401, 403, 404",
         "The call is not retried and not passed to another model; one error says what to set, without the key",

@@ -73,7 +73,7 @@ ORDER = (
     "conv.right", "conv.rename", "conv.export", "conv.reopen", "conv.undo", "conv.redo", "conv.changes", "conv.fork",
     "conv.split", "conv.other", "conv.model", "conv.mode", "conv.pause", "conv.sandbox", "conv.restore", "conv.env",
     "conv.jobs", "conv.ports", "conv.editor",
-    "conv.statistics", "conv.again", "conv.batch", "conv.mcp",
+    "conv.statistics", "conv.agent_costs", "conv.again", "conv.batch", "conv.mcp",
     "memory.compact", "memory.pin", "memory.pin_all", "memory.list", "conv.trust", "conv.knowledge",
     "pane.chat", "pane.events", "terminal.take", "pane.terminal", "pane.browser", "pane.next", "pane.prev",
     "detail.toggle", "tasks.toggle",

@@ -47,6 +47,7 @@ from core.events import (
     to_json,
 )
 from core.import_export.bounded_json import Fault
+from core.import_export.json_parts import added_parts, is_same, merge, missing_parts, without
 from core.secrets import Redactor
 from core.store.blobs import Blob, BlobRef, embed_pictures, extract_pictures, picture_urls
 from core.store.event_rows import StoredEvents
@@ -63,7 +64,6 @@ MAX_GAPS = 1_000
 """Ids that may be missing in a file, besides three for each of its events."""
 RECORD = "record"
 _IMPORTED_KEYS = {"place", "parts", "added", "original", "about", "before", FILLER, RECORD}
-_PLAIN = {str, int, float, bool, type(None)}
 _ABSENT = object()
 
 
@@ -126,71 +126,6 @@ def original_form(form: JsonObject, *, place: bool = False) -> JsonObject:
     if "before" in origin:
         restored[KEY] = origin["before"]
     return {**restored, **(origin.get("place") or {})} if place else restored
-
-
-def merge(ours: JsonObject, parts: Mapping[str, Any]) -> JsonObject:
-    """`ours` with `parts` added, at every depth."""
-    both = dict(ours)
-    for key, value in parts.items():
-        old = both.get(key)
-        both[key] = merge(old, value) if isinstance(old, dict) and isinstance(value, dict) and value else value
-    return both
-
-
-def without(form: JsonObject, added: Mapping[str, Any]) -> JsonObject:
-    """`form` without the fields that `added_parts` found."""
-    left = dict(form)
-    for key, below in added.items():
-        if isinstance(below, dict) and below and isinstance(left.get(key), dict):
-            left[key] = without(left[key], below)
-        elif not below:
-            left.pop(key, None)
-    return left
-
-
-def added_parts(ours: Mapping[str, Any], original: Mapping[str, Any]) -> JsonObject:
-    """The fields of `ours` that `original` does not have at all: each with {}, or with those in it."""
-    found: JsonObject = {}
-    for key, value in ours.items():
-        if key not in original:
-            found[key] = {}
-            continue
-        other = original[key]
-        if isinstance(value, dict) and isinstance(other, dict) and (below := added_parts(value, other)):
-            found[key] = below
-    return found
-
-
-def missing_parts(original: Mapping[str, Any], ours: Mapping[str, Any]) -> JsonObject:
-    """The parts of `original` that differ or are missing in `ours`; `merge` puts them back."""
-    found: JsonObject = {}
-    for key, value in original.items():
-        other = ours.get(key, _ABSENT)
-        if (
-            type(value) is type(other)
-            and value == other
-            and (type(value) in _PLAIN or to_json(value) == to_json(other))
-        ):
-            continue  # the fast path for nearly all; JSON tells 1 from true
-        if isinstance(value, dict) and value and isinstance(other, dict):
-            if below := missing_parts(value, other):
-                found[key] = below
-        elif not is_same(value, other):
-            found[key] = value
-    return found
-
-
-def is_same(one: Any, other: Any) -> bool:
-    """Whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
-    if type(one) is type(other) and not isinstance(one, dict | list):
-        return bool(one == other)
-    if one != other:
-        return False
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(is_same(value, other[key]) for key, value in one.items())
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(is_same, one, other))
-    return isinstance(one, bool) is isinstance(other, bool) and bool(one == other)
 
 
 FUTURE = timedelta(days=1)

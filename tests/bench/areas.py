@@ -13,6 +13,7 @@ AREAS = (
     "pages",
     "resume",
     "library",
+    "agent_sessions",
     "commands",
     "lines",
     "terminal",

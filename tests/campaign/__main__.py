@@ -20,6 +20,7 @@ from datetime import UTC, datetime
 
 from tests import machine
 from tests.campaign import (
+    agent_sessions,
     batches,
     browsers,
     canaries,
@@ -69,6 +70,7 @@ PARTS: Mapping[str, Callable[[int], Result]] = {
     "trajectories": lambda seed: trajectories.run(trajectories.FULL, seed),
     "replays": lambda seed: replays.run(replays.FULL, seed),
     "imports": lambda seed: imports.run(imports.FULL, seed),
+    "agent_sessions": lambda seed: agent_sessions.run(agent_sessions.FULL, seed),
     "edits": lambda seed: edits.run(None, seed),
     "swaps": lambda seed: swaps.run(swaps.FULL, seed),
     "checkpoint_kills": lambda seed: checkpointing.kills(checkpointing.KILLS_FULL, seed),
@@ -117,6 +119,8 @@ MEANINGS = {
     "replays": "A long session with a real shell is replayed by step and by seek; each pane is compared at each event.",
     "imports": "Files and folders of OpenHands and of its SDK, zipped ones and archives of ours, with bytes and values "
     "changed, moved, cut off and in other encodings, are imported into a home.",
+    "agent_sessions": "Sessions of thirteen other agents, with lines, values and cells of databases dropped, moved, "
+    "cut off and replaced by others, are found, read and made into events.",
     "edits": "An edit of a file is killed at every single system call, and a new server takes it back.",
     "swaps": "Files are read, written, edited and undone, while folders and files are swapped for links to outside.",
     "checkpoint_kills": "Whoever restores checkpoints is killed (-9) at a random moment, or between two files.",

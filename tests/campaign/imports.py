@@ -28,10 +28,10 @@ from core.import_export.imported_conversation import (
     Imported,
     imported_field,
     is_filler,
-    missing_parts,
     original_form,
 )
 from core.import_export.importer import import_file
+from core.import_export.json_parts import missing_parts
 from core.store.blobs import embed_pictures
 from core.store.database import sqlite3
 from core.store.event_store import EventStore

@@ -31,6 +31,7 @@ from core.store.event_store import EventStore
 from runtime.local.local_runtime import LocalRuntime
 from runtime.server import prompt
 from tests.campaign import (
+    agent_sessions,
     batches,
     browsers,
     checkpointing,
@@ -365,6 +366,18 @@ class TestImports:
 
         with pytest.raises(Violation, match="no sentence that helps"):
             imports.chunk(0, 1, is_silent)
+
+
+class TestAgentSessions:
+    def test_damaged_sessions_of_every_agent_are_survived(self, seed: int) -> None:
+        result = agent_sessions.run(agent_sessions.SHORT, seed)
+        holds(result, agent_sessions.SHORT // 2)
+        assert len(result.counts) >= 13
+
+    def test_reader_that_crashes_is_noticed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HANDLOOM_SEED", "1")
+        with pytest.raises(Violation, match="no test"):
+            agent_sessions.trial((1, "tests/import_export/agents/test_goose.py::test_that_does_not_exist", 1))
 
 
 @pytest.mark.strace

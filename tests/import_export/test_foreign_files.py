@@ -35,10 +35,10 @@ from core.import_export.imported_conversation import (
     Imported,
     imported_field,
     is_filler,
-    missing_parts,
     original_form,
 )
 from core.import_export.importer import read
+from core.import_export.json_parts import missing_parts
 from core.memory.conversation_memory import build_messages
 from core.secrets import PLACEHOLDER, Redactor
 from core.store.blobs import BlobRef

@@ -22,8 +22,9 @@ from core.events import (
 )
 from core.events.codec import TRAJECTORY_DROPS
 from core.import_export.exporter import export
-from core.import_export.imported_conversation import imported_fields, missing_parts, original_form
+from core.import_export.imported_conversation import imported_fields, original_form
 from core.import_export.importer import import_file
+from core.import_export.json_parts import missing_parts
 from core.store.event_store import EventStore
 from core.store.writer import Draft
 from tests.import_export.conversations import AGENT, ENVIRONMENT, HOSTILE, ORDINARY, RECORDING, USER, home_with, ran

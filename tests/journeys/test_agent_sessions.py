@@ -95,7 +95,8 @@ def _files(home: Path) -> dict[str, tuple[int, bytes]]:
 class TestScreen:
     def test_found_searched_replayed_and_continued(self, handloom: Handloom, user: Path) -> None:
         before = _files(user)
-        with workspace(handloom, {"text": "I go on with the pump."}, columns=120) as terminal:
+        turns: list[dict[str, object]] = [{"text": "I go on with the pump."}] * 6  # some were played by Claude Code
+        with workspace(handloom, *turns, columns=120) as terminal:
             terminal.press("C-s")
             terminal.wait_for("Show the sessions of Claude Code, Codex, mini-swe-agent here too?")
             terminal.press("Enter")
@@ -117,10 +118,13 @@ class TestScreen:
             terminal.wait_for("(fork)", "stopped")
             terminal.type("Go on, please")
             terminal.press("Enter")
-            terminal.wait_for("Others wrote")
+            terminal.wait_for("This conversation was imported", "Others")
             terminal.choose(2)
             terminal.wait_for("I go on with the pump.")
-            terminal.press("C-q")
+            terminal.type("/agent-costs")
+            terminal.press("Enter")
+            terminal.wait_for("Costs of other agents", "By model", "claude-opus-4-5")
+            terminal.press("Escape", "C-q")
         assert _files(user) == before
         (forked,) = [line for line in handloom.conversations() if line["origin"] == "fork"]
         assert forked["title"] == "Mend the pump of the garden. (fork)"

@@ -23,7 +23,7 @@ from tests.manual.pages import ROOT, Command
 from tests.program import Handloom
 from tui.cli.command_line import parse
 
-ON_SCREEN = re.compile(r"(\w+=\S+ )*handloom( demo| --model \S+| --resume ID| replay ID)?")
+ON_SCREEN = re.compile(r"(\w+=\S+ )*handloom( demo| --model \S+| --resume ID| replay( --all-agents)? ID)?")
 """The whole of a command that opens the workspace here and now; each is run in a terminal."""
 ONLY_PARSED: Mapping[str, str] = {
     f"^{ON_SCREEN.pattern}$": "opens the workspace, which waits for a person",

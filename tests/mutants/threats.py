@@ -255,6 +255,13 @@ PLANTED = (
         "tests/batch/test_patches.py::test_repository_inside_runs_nothing",
     ),
     Planted(
+        "I20",
+        "core/library/continuing.py",
+        "ConsentAction(origin=agent, given=False)",
+        "ConsentAction(origin=agent, given=True)",
+        "tests/library/test_continuing.py::test_fork_has_the_events_and_waits_for_consent",
+    ),
+    Planted(
         "L01",
         "core/llm/router.py",
         "if error.kind not in FAILS_OVER or is_shown or after is None:",

@@ -24,6 +24,12 @@ def frames_are_drawn_when_looked_at(request: pytest.FixtureRequest) -> Iterator[
         yield
 
 
+@pytest.fixture(autouse=True)
+def developer_has_no_other_agents(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is in the home of whoever runs the tests."""
+    monkeypatch.setenv("HANDLOOM__LIBRARY__OTHER_AGENTS", "hide")
+
+
 @pytest.fixture
 async def it() -> AsyncIterator[Running]:
     """The app on doubles, in a terminal of 120 x 40 cells, with one conversation."""

@@ -17,7 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.interpreter import start_command
 from tui.i18n import _
 from tui.models.commands import pick_model
 from tui.terminal_io.sanitizer import sanitize_line
@@ -97,6 +96,7 @@ class AgentSessions:
 
         Cancelling ends the process; what it has read is stored. Errors are reported.
         """
+        from core.interpreter import start_command
         from core.library.update import request
 
         settings = await self._settings()

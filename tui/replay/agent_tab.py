@@ -55,7 +55,7 @@ class AgentTab(FollowTab):
 
     @property
     def about_terminal(self) -> str:
-        return _("output appears when a command ends")
+        return ""
 
     @property
     def read_only_reason(self) -> str:

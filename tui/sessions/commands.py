@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from core.errors import UsageError
 from tui.events.commands import go_to_event
 from tui.export.commands import export_conversation
 from tui.i18n import _
@@ -156,6 +155,8 @@ class SessionManager:
     async def _rename(self, conversation_id: str, title: str) -> None:
         assert self._app.manager is not None
         if await self._is_of_agent(conversation_id):
+            from core.errors import UsageError
+
             raise UsageError(_("This session belongs to another agent, so it is not renamed here."))
         await self._app.manager.rename(conversation_id, title)
         for tab in self._app.tabs.all:
@@ -170,6 +171,8 @@ class SessionManager:
         deleted = {conversation_id, *(info.id for info in await self._app.manager.store.descendants(conversation_id))}
         tabs = [tab for tab in self._app.tabs.all if tab.id in deleted]
         if any(tab.running for tab in tabs):
+            from core.errors import UsageError
+
             raise UsageError(_("The agent is still working in this conversation. Stop it first, then delete it."))
         for tab in tabs:
             await self._app.tabs.drop(tab)

@@ -286,7 +286,10 @@ class SessionSearchScreen(ModalScreen[SessionChoice | None]):
         messages = await self._actions.recent_messages(info.id)
         delegates = len(await self._actions.store.descendants(info.id))
         pane = self.query_one("#sessions-pane")
-        shown = preview(info, messages, delegates, self._open_states.get(info.id, CLOSED), pane.content_size.width)
+        width = pane.content_size.width
+        if not pane.show_vertical_scrollbar:
+            width -= pane.scrollbar_size_vertical  # it appears when the text is long
+        shown = preview(info, messages, delegates, self._open_states.get(info.id, CLOSED), width)
         self.query_one("#sessions-preview", Static).update(shown)
 
     async def _read_open_states(self) -> None:

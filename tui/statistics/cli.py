@@ -14,6 +14,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from datetime import date, datetime
+from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len, set_cell_size
@@ -23,11 +24,12 @@ from core.errors import ExitStatus, UsageError
 from core.import_export.agents.names import AGENTS
 from core.library.all_sessions import AllSessions
 from core.library.costs import day_of, totals
-from core.library.library import records_of
+from core.library.library import library_home, records_of
 from core.library.records import Record
 from core.statistics import Durations, Statistics, Tally
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
+from core.store.reader import EventReader
 from core.store.writer import Spent
 from tui.cli.output import say
 from tui.i18n import _
@@ -39,6 +41,7 @@ PAGE = 500
 """Events read at once."""
 NAME_WIDTH, LINE_WIDTH = 48, 400
 """Cells of a name in a table, and of a line of its own: a title or a path."""
+BAR_CELLS, EIGHTHS = 16, ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 MOST_ROWS = 30
 """Rows of a table about all sessions."""
 UNKNOWN = "—"
@@ -220,6 +223,15 @@ def _known_cost(spent: Spent) -> float | None:
     return None if spent.calls and spent.calls == spent.unpriced else spent.cost
 
 
+async def report_all_agents(home: Path) -> str:
+    """What the sessions of other agents cost, as text with bars; empty if none was found. Raises StoreError."""
+    records = await asyncio.to_thread(records_of, home)
+    if not records:
+        return ""
+    async with EventReader(library_home(home)) as copies:
+        return await _show_all_agents(AllSessions([copies]), records, as_json=False)
+
+
 async def _show_all_agents(sessions: AllSessions, records: Mapping[str, Record], as_json: bool) -> str:
     """What the sessions of other agents used, by agent, model, folder, day and kind of action."""
     wanted = [record for record in records.values() if sessions.has_origin(record.session.agent)]
@@ -239,15 +251,22 @@ async def _show_all_agents(sessions: AllSessions, records: Mapping[str, Record],
         return _to_json({"sessions": len(wanted), **found, "events_by_kind": kinds})
     lines = [_("Sessions of other agents: {n}").format(n=f"{len(wanted):,}")]
     for heading, group in by.items():
+        most = max((of.cost for of in group.values()), default=0.0)
         rows = [
-            [name, f"{of.sessions:,}", f"{of.tokens:,}", _cost(of.cost, of.unpriced)]
+            [name, f"{of.sessions:,}", f"{of.tokens:,}", _cost(of.cost, of.unpriced), _bar(of.cost, most)]
             for name, of in list(group.items())[:MOST_ROWS]
         ]
         left = len(group) - len(rows)
-        lines += ["", heading, *_table([["", _("sessions"), _("tokens"), _("cost")], *rows])]
+        lines += ["", heading, *_table([["", _("sessions"), _("tokens"), _("cost"), ""], *rows])]
         lines += [_("  and {n} more (--json has all)").format(n=left)] if left else []
     actions = [[kind.partition(":")[2], f"{n:,}"] for kind, n in kinds.items() if kind.startswith("action:")]
     return "\n".join([*lines, "", _("Actions"), *_table(actions[:MOST_ROWS])])
+
+
+def _bar(part: float, most: float) -> str:
+    """A bar beside the others of its table, in eighths of a cell."""
+    eighths = round(8 * BAR_CELLS * part / most) if most > 0 else 0
+    return ("█" * (eighths // 8) + EIGHTHS[eighths % 8]).ljust(BAR_CELLS)
 
 
 # -- formatting --------------------------------------------------------------------------------------------------------

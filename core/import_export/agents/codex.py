@@ -12,7 +12,6 @@ parent's file before which it begins. Seen in files of 0.98.0 and 0.125.0 (legac
 
 from __future__ import annotations
 
-import importlib
 import io
 import re
 from bisect import bisect_left
@@ -35,6 +34,7 @@ from core.import_export.agents.codex_records import (
 )
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import Branch, Transcript, as_time, first_line
+from core.import_export.agents.zips import zstd
 from core.import_export.bounded_json import Fault
 
 NAME = "codex"
@@ -129,9 +129,10 @@ def _titles(root: Path) -> dict[str, str]:
 def _session(root: Path, id: str, file: files.FoundFile, title: str) -> AgentSession:
     head: list[Record] = []
     tail: list[Record] = []
-    if file.path.suffix == ".jsonl":
-        with files.open_below(root, file.path) as opened:
-            head, tail = ([record_of(0, value) for value in edge] for edge in files.edges(opened, _EDGE_BYTES))
+    with suppress(Fault), _opened(root, file.path) as opened:
+        is_packed = file.path.suffix != ".jsonl"
+        source = io.BytesIO(opened.read(_EDGE_BYTES)) if is_packed else opened  # only its beginning is unpacked
+        head, tail = ([record_of(0, value) for value in edge] for edge in files.edges(source, _EDGE_BYTES))
     meta = next((record.payload for record in head if record.kind == "session_meta"), {})
     parent, is_fork = _parent_id(meta, id), "forked_from_id" in meta
     both = [*head, *tail]
@@ -216,15 +217,6 @@ def _opened(root: Path, path: Path) -> Iterator[BinaryIO]:
         if path.suffix != ".zst":
             yield file
             return
-        for name in ("compression.zstd", "backports.zstd"):
-            with suppress(ImportError):
-                zstd: Any = importlib.import_module(name)
-                break
-        else:
-            raise Fault(
-                "it is compressed with zstd, which needs Python 3.14 or the package backports.zstd",
-                hint="To read it without them, unpack it with `zstd -d` beside the compressed file.",
-            )
         try:
             with zstd.open(file) as unpacked:
                 yield io.BufferedReader(_Bounded(unpacked))

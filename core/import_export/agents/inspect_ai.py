@@ -6,7 +6,7 @@
 
 The transcript follows `messages`. The events add what these leave out: times, tokens of each model call, and exit codes
 of commands. Long texts are in `attachments`. Searched are the folder in INSPECT_LOG_DIR and known projects. Newer logs
-are compressed with zstd (see `zips`); without it, a list has only what the names of files say. Seen: 0.3.285.
+are compressed with zstd (see `zips`). Seen: 0.3.285.
 """
 
 from __future__ import annotations

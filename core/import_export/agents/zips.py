@@ -1,19 +1,25 @@
-"""Zip files of other agents: their list of members, and members read with a bound, with zstd where Python has it.
+"""Zip files of other agents: their list of members, and members read with a bound, also those packed with zstd.
 
-`zipfile` reads members that are compressed with zstd only from Python 3.14 on.
+`zipfile` reads those only from Python 3.14 on.
 """
 
 from __future__ import annotations
 
-import importlib
 import struct
+import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
-from types import ModuleType
 from typing import BinaryIO, cast
 
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
 from core.import_export.bounded_json import Fault
+
+__all__ = ["member", "members", "zstd"]
 
 _HEADER = struct.Struct("<4s22xHH")
 _BROKEN = (
@@ -78,25 +84,9 @@ def member(file: BinaryIO, info: zipfile.ZipInfo, limit: int) -> bytes:
     return found
 
 
-def zstd() -> ModuleType | None:
-    """The module for zstd; None if this Python has none."""
-    for name in ("compression.zstd", "backports.zstd"):
-        try:
-            return importlib.import_module(name)
-        except ImportError:
-            continue
-    return None
-
-
 def _unpacked(data: bytes, limit: int) -> bytes:
-    module = zstd()
-    if module is None:
-        raise Fault(
-            "it is compressed with zstd, which needs Python 3.14 or the package backports.zstd",
-            hint="Install backports.zstd in the environment of Handloom, or write the log as JSON.",
-        )
     try:
-        found: bytes = module.ZstdDecompressor().decompress(data, limit)
-    except module.ZstdError as error:
+        found: bytes = zstd.ZstdDecompressor().decompress(data, limit)
+    except zstd.ZstdError as error:
         raise Fault(f"its data is damaged ({error})") from error
     return found

@@ -35,6 +35,8 @@ Read = Callable[[AgentSession], Transcript]
 NOW = datetime(2026, 11, 1, tzinfo=UTC)
 TRIAL_S = 5.0
 """A trial takes milliseconds; more than this is an endless loop."""
+TRIALS = "HANDLOOM_DAMAGED"
+"""The environment variable with the number of damaged homes, for the campaign."""
 SQLITE = b"SQLite format 3\0"
 REPLACEMENTS: tuple[Any, ...] = (
     None, True, 0, -1, 7, 2**63, 10**40, 1.5, 1e300, "", "text", "\ud800", "\0", "../../etc/passwd",
@@ -48,6 +50,7 @@ def survives(discover: Discover, read: Read, places: Places, *, trials: int = 40
 
     Links are left as they are, and every file is restored in the end.
     """
+    trials = int(os.environ.get(TRIALS, trials))
     seed = int(os.environ.get("HANDLOOM_SEED") or random.SystemRandom().randrange(2**32))
     print(f"HANDLOOM_SEED={seed}")
     files = sorted(path for path in places.home.rglob("*") if path.is_file() and not path.is_symlink())

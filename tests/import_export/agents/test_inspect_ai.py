@@ -210,16 +210,11 @@ def with_zstd(members: dict[str, Any]) -> bytes:
     return bytes(found)
 
 
-def test_zstd_is_read_where_python_has_it_and_else_named(places: Places) -> None:
+def test_logs_packed_with_zstd_are_read(places: Places) -> None:
     (places.projects[0] / "logs" / f"{LOG}.eval").write_bytes(with_zstd(MEMBERS))
     session = by_id(places)[ID]
-    if zips.zstd() is None:
-        assert session.title == "demo one/a"
-        with pytest.raises(Fault, match=r"needs Python 3\.14 or the package backports\.zstd"):
-            read(session)
-    else:
-        assert session.title == "demo one/a: What is 1 + 1?"
-        assert len(read(session).forms) == 19
+    assert session.title == "demo one/a: What is 1 + 1?"
+    assert len(read(session).forms) == 19
 
 
 def test_a_member_that_unpacks_to_too_much_is_refused(tmp_path: Path) -> None:
