@@ -22,6 +22,10 @@ _ALONE = {"GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
 _OF_ANOTHER = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES",
                "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_CONFIG", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG_COUNT")  # fmt: skip
 """Variables that name another repository, as in a git hook."""
+_HOSTILE = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": ""}
+"""For a repository that others made: its settings can name a command that fetches the objects it lacks."""
+_LOOK_S = 10.0
+"""A FIFO in a repository keeps git waiting."""
 _SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never")
 
 
@@ -87,9 +91,11 @@ def clone_at(repository: Path, commit: str, folder: Path) -> None:
     `commit` is untrusted. The clone shares no file with the repository.
     """
     here = f"--git-dir={repository / '.git'}"
-    found = run_git(here, "rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}").strip()
-    run_git("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(repository), str(folder))
-    run_git("-C", str(folder), "checkout", "--quiet", "--detach", found)
+    asked = ("rev-parse", "--verify", "--end-of-options", f"{commit}^{{commit}}")
+    found = run_git(here, *asked, environ=_HOSTILE, limit_s=_LOOK_S).strip()
+    local = {**_HOSTILE, "GIT_ALLOW_PROTOCOL": "file"}
+    run_git("clone", "--quiet", "--no-hardlinks", "--no-checkout", "--", str(repository), str(folder), environ=local)
+    run_git("-C", str(folder), "checkout", "--quiet", "--detach", found, environ=_HOSTILE)
 
 
 def has_commit(repository: Path, commit: str) -> bool:
@@ -98,7 +104,8 @@ def has_commit(repository: Path, commit: str) -> bool:
         return False
     here = f"--git-dir={repository / '.git'}"
     try:
-        run_git(here, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+        asked = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{commit}^{{commit}}")
+        run_git(here, *asked, environ=_HOSTILE, limit_s=_LOOK_S)
     except GitError:
         return False
     return True

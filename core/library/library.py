@@ -8,6 +8,7 @@ library; readers never wait for it. The files of other agents are only read.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import uuid
@@ -25,7 +26,7 @@ from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.stored import stored_session
 from core.import_export.agents.table import SOURCES
-from core.import_export.agents.transcript import Transcript
+from core.import_export.agents.transcript import Transcript, as_time
 from core.import_export.bounded_json import Fault
 from core.import_export.imported_conversation import storable_text
 from core.library.costs import add_costs
@@ -50,6 +51,12 @@ GROUP = 200
 """Sessions that are listed at once."""
 TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
+MAX_BRANCH_BYTES = 64_000_000
+"""Of all branches of a session: each repeats what is before it. The first one above the limit is the last."""
+MAX_SESSIONS = 100_000
+"""Of one agent; a small file can claim to have millions."""
+_MAX_INTEGER = 2**63 - 1
+"""In a column."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +89,12 @@ def records_of(home: Path) -> dict[str, Record]:
     return Records(path).all() if path.exists() else {}
 
 
-def copy_id(agent: str, session_id: str) -> str:
-    """The id of the conversation that is the copy of a session."""
-    return uuid.uuid5(_NAMESPACE, f"{agent}\n{session_id}").hex
+def copy_id(agent: str, session_id: str, branch: int = 0) -> str:
+    """The id of the conversation that is the copy of a session, or of one of its branches, which count from 1.
+
+    `session_id` may have any characters, also lone surrogates.
+    """
+    return uuid.uuid5(_NAMESPACE, json.dumps([agent, session_id, branch])).hex
 
 
 def chosen_sources(names: Collection[str] | None = None) -> tuple[Source, ...]:
@@ -144,9 +154,11 @@ class Library:
         async with self._alone():
             known = await self.records()
             records: dict[str, Record] = {}
-            discovered = self._discovered(await self._places(known))
+            failed: set[str] = set()
+            discovered = self._discovered(await self._places(known), failed)
             while group := await asyncio.to_thread(list, islice(discovered, GROUP)):
-                found = [_updated(known.get(id), id, session) for id, session in group if id not in records]
+                first = {id: session for id, session in reversed(group) if id not in records}  # of two with the same id
+                found = [_updated(known.get(id), id, session) for id, session in first.items()]
                 records |= {record.id: record for record in found}
                 await self._list(found, known)
                 told(Progress(len(records), len(records)))
@@ -155,7 +167,8 @@ class Library:
                 for id, parent in _forks(records).items()
             ]
             records |= {record.id: record for record in forks}
-            gone = [each for id, each in known.items() if id not in records and each.session.agent in self._sources]
+            whole = self._sources.keys() - failed
+            gone = [each for id, each in known.items() if id not in records and each.session.agent in whole]
             kept = [replace(record, is_gone=True) for record in gone if self._keeps and record.was_read]
             await self._list([*forks, *kept], known)
             dropped = [record.id for record in gone if not (self._keeps and record.was_read)]
@@ -255,14 +268,20 @@ class Library:
         sessions = [record.session for record in known.values() if not record.is_gone and not record.session.row]
         return replace(places, known={session.path: session for session in sessions})
 
-    def _discovered(self, places: Places) -> Iterator[tuple[str, AgentSession]]:
-        """Every session that is there, with the id of its copy. A source that fails is left out, and logged."""
+    def _discovered(self, places: Places, failed: set[str]) -> Iterator[tuple[str, AgentSession]]:
+        """Every session that is there, with the id of its copy.
+
+        A source that fails is left out, logged, and added to `failed`; so is one with too many sessions.
+        """
         for source in self._sources.values():
             try:
-                for session in source.discover(places):
-                    yield copy_id(session.agent, session.id), _redacted(session, self._redactor)
+                for number, session in enumerate(source.discover(places)):
+                    if number == MAX_SESSIONS:
+                        raise Fault(f"there are more than {MAX_SESSIONS:,} sessions")
+                    yield copy_id(session.agent, session.id), _redacted(_bounded(session), self._redactor)
             except Exception:  # one broken reader must not hide the sessions of the others
                 log.exception("the sessions of %s could not be listed", source.title)
+                failed.add(source.name)
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -294,7 +313,12 @@ def _forks(records: Mapping[str, Record]) -> dict[str, str]:
 
 def _current(source: Source, places: Places, session: AgentSession) -> AgentSession | None:
     """The session as it is now; None if it is gone."""
-    return next((found for found in source.discover(places) if found.id == session.id), None)
+    try:
+        found = next((found for found in source.discover(places) if found.id == session.id), None)
+    except Exception:  # another session, which harms its reader
+        log.exception("the sessions of %s could not be listed", source.title)
+        return None
+    return None if found is None else _bounded(found)
 
 
 def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
@@ -303,26 +327,49 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
         transcript = source.read(record.session)
         if not transcript.forms:
             raise Fault("it has no events")
+        return _prepared_copies(record, transcript, redactor)
     except (OSError, Fault) as error:
         why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
-        log.info("session %s of %s was not read: %s", record.session.id, record.session.agent, why)
-        return Prepared(record.after_reading(wrong=why), [])
+        log.info("session %r of %s was not read: %s", record.session.id, record.session.agent, why)
+    except BaseException as error:  # one session that harms its reader must not keep the others from being read
+        if isinstance(error, KeyboardInterrupt | SystemExit):  # the others are a panic of the JSON parser
+            raise
+        why = f"its reader failed ({type(error).__name__})"
+        log.exception("session %r of %s was not read", record.session.id, record.session.agent)
+    return Prepared(record.after_reading(wrong=storable_text(why)), [])
+
+
+def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> Prepared:
     add_costs(transcript)
     record = _completed(record, transcript)
     record = replace(record, session=_redacted(record.session, redactor))
     facts, now = _facts(record), datetime.now(UTC)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
+    left = MAX_BRANCH_BYTES
     for number, branch in enumerate(transcript.branches, 1):
-        if branch.transcript.forms:
-            id = copy_id(record.session.agent, f"{record.session.id}\n{number}")
+        if branch.transcript.forms and left > 0:
+            id = copy_id(record.session.agent, record.session.id, number)
             title = redactor.redact_text(_line(branch.title))
             of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
-            copies.append(Copy(of_branch, *stored_session(id, branch.transcript, now, redactor)))
+            stored = stored_session(id, branch.transcript, now, redactor)
+            copies.append(Copy(of_branch, *stored))
+            left -= sum(len(row[-1]) for row in stored.events.rows) + sum(map(len, stored.texts))
     return Prepared(record.after_reading(), copies)
 
 
+def _bounded(session: AgentSession) -> AgentSession:
+    """The session with numbers that fit into columns: files can have any size and time."""
+    size, changed = (max(-_MAX_INTEGER, min(each, _MAX_INTEGER)) for each in (session.size, session.changed_ns))
+    is_same = (size, changed) == (session.size, session.changed_ns)
+    return session if is_same else replace(session, size=size, changed_ns=changed)
+
+
 def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
-    return replace(session, title=redactor.redact_text(session.title)) if redactor else session
+    """The session without secrets in the texts that are shown; what finds it again stays as it is."""
+    if not redactor:
+        return session
+    title, folder, model = map(redactor.redact_text, (session.title, session.folder, session.model))
+    return replace(session, title=title, folder=folder, model=model)
 
 
 def _completed(record: Record, transcript: Transcript) -> Record:
@@ -340,7 +387,7 @@ def _completed(record: Record, transcript: Transcript) -> Record:
 
 def _facts(record: Record) -> CopyFacts:
     session = record.session
-    updated = session.updated_at or datetime.fromtimestamp(session.changed_ns / 1e9, UTC)
+    updated = session.updated_at or as_time(session.changed_ns / 1e9) or datetime.fromtimestamp(0, UTC)
     return CopyFacts(
         id=record.id,
         origin=session.agent,

@@ -22,6 +22,8 @@ from core.secrets import Redactor, from_environment
 
 NICENESS = 10
 WORKERS = 4
+MAX_MEMORY = 3 * 1024**3
+"""Addresses of one worker, in bytes; a session of the largest size that is read takes a third."""
 BUSY = 3
 """The exit status if another process is updating the library."""
 
@@ -32,7 +34,8 @@ def request(home: Path, sources: list[str], *, keeps: bool) -> str:
 
 
 async def _update(wanted: dict[str, Any]) -> None:
-    with ProcessPoolExecutor(min(WORKERS, os.cpu_count() or 1), get_context("forkserver")) as executor:
+    workers, context = min(WORKERS, os.cpu_count() or 1), get_context("forkserver")
+    with ProcessPoolExecutor(workers, context, initializer=_limit_memory) as executor:
         library = Library(
             Path(wanted["home"]),
             redactor=Redactor(from_environment(os.environ)),
@@ -43,6 +46,15 @@ async def _update(wanted: dict[str, Any]) -> None:
         async with library:
             _tell(await library.find(_tell))
             _tell(await library.read_pending(_tell))
+
+
+def _limit_memory() -> None:
+    """Have a session that takes too much memory fail, instead of the process that reads it."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        _soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, hard))
 
 
 def _tell(progress: Progress) -> None:

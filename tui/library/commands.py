@@ -204,7 +204,7 @@ class AgentSessions:
         record = self._records.get(info.id)
         folder, commit = info.workspace, record.session.commit if record is not None else ""
         choices = []
-        is_there: bool = await asyncio.to_thread(os.path.isdir, folder)
+        is_there = os.path.isabs(folder) and await asyncio.to_thread(os.path.isdir, folder)
         if is_there:
             choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder, as it is now")))
             if await asyncio.to_thread(has_commit, Path(folder), commit):

@@ -14,6 +14,8 @@ from core.import_export.agents import files
 from core.import_export.agents.transcript import Transcript, Usage, pictures_of, text_of
 
 JsonObject = dict[str, Any]
+MAX_EDITED_CHARS = 16 * 1024 * 1024
+"""A longer file is not made anew of an edit that replaces all: few bytes can ask for many gigabytes."""
 MAX_TASKS = 200
 """Of a task list, which each change writes anew."""
 _MAX_INJECTED = 100
@@ -343,7 +345,9 @@ def _whole_files(info: JsonObject) -> tuple[str | None, str | None]:
         before = ""
     old, new = info.get("oldString"), info.get("newString")
     if isinstance(before, str) and isinstance(old, str) and isinstance(new, str) and old and old in before:
-        after = before.replace(old, new, -1 if info.get("replaceAll") is True else 1)
+        count = before.count(old) if info.get("replaceAll") is True else 1
+        is_short = len(before) + count * (len(new) - len(old)) <= MAX_EDITED_CHARS
+        after = before.replace(old, new, count) if is_short else None
         if info.get("userModified") is True:
             after = None
     return before if isinstance(before, str) else None, after if isinstance(after, str) else None

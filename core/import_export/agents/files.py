@@ -11,7 +11,6 @@ import json
 import math
 import os
 import re
-import shutil
 import sqlite3
 import stat
 import tempfile
@@ -32,6 +31,16 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_FILE_BYTES = 256 * 1024 * 1024
 """A file that is one JSON value; a longer one is refused."""
 MAX_LINES = 2_000_000
+MAX_LINES_BYTES = 1024 * 1024 * 1024
+"""Of all lines of a file: what comes later is not read. A file with a hole can seem to have any size."""
+MAX_VALUES = 8_000_000
+"""Of JSON in one file: an empty list takes two bytes there, and eighty in memory."""
+MAX_COPIED_BYTES = 1024 * 1024 * 1024
+"""Of a database that must be copied."""
+MAX_ROWS_BYTES = 256 * 1024 * 1024
+"""Of all cells that one query gives: the default of a column makes long cells of none."""
+_ROW_BYTES = 100
+_DEFAULT_CHARS = 100
 EDGE_BYTES = 64 * 1024
 """How much of the beginning and the end of a file a list reads."""
 MAX_ENTRIES = 200_000
@@ -41,7 +50,7 @@ QUERY_S = 60.0
 _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+["\\]?|[][{}:,]|[^][{}:,"\s]+', re.DOTALL)
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_STEPS = 100_000
+_STEPS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +124,23 @@ def open_below(root: Path, path: Path) -> BinaryIO:
 
 
 def lines(file: BinaryIO) -> Iterator[Line]:
-    """The lines of a file, read one at a time. Empty lines are left out; a bad line is told, and the next is read."""
-    number = 0
+    """The lines of a file, read one at a time. Empty lines are left out; a bad line is told, and the next is read.
+
+    After `MAX_LINES_BYTES` or `MAX_VALUES`, no more is read.
+    """
+    number = size = values = 0
     while number < MAX_LINES and (data := file.readline(MAX_LINE_BYTES + 1)):
         number += 1
-        if len(data) > MAX_LINE_BYTES and not data.endswith(b"\n"):
-            _skip_line(file)
+        size += len(data)
+        is_long = len(data) > MAX_LINE_BYTES and not data.endswith(b"\n")
+        values += 0 if is_long else _values(data)
+        if size > MAX_LINES_BYTES or values > MAX_VALUES:
             yield Line(number, None, "too long")
-            continue
-        if data.strip():
+            return
+        if is_long:
+            size += _skip_line(file, MAX_LINES_BYTES - size)
+            yield Line(number, None, "too long")
+        elif data.strip():
             yield _line(number, data)
 
 
@@ -157,6 +174,8 @@ def parse(data: bytes) -> Any:
     Bytes that are no UTF-8 are replaced. NaN and infinite numbers, which Python writes, are None. Pydantic's parser is
     three times as fast as the standard library's, which handles what it refuses.
     """
+    if len(data) > MAX_VALUES and _values(data) > MAX_VALUES:
+        raise ValueError("it has too many values")
     with suppress(ValueError):
         return pydantic_core.from_json(data, allow_inf_nan=False, cache_strings="keys")
     try:
@@ -208,11 +227,17 @@ def database(root: Path, path: Path) -> Iterator[sqlite3.Connection]:
 
 
 def columns(connection: sqlite3.Connection, table: str) -> frozenset[str]:
-    """The columns of a table; empty if there is no such table. A view is none: it could run anything."""
-    kind = connection.execute("SELECT type FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-    if kind is None or kind[0] != "table":
+    """The columns of a table; empty if there is no such table.
+
+    None are a view, a virtual table, and a table with columns that are computed or have long defaults: these can run
+    anything, and make gigabytes of a small file.
+    """
+    kind = connection.execute("SELECT type, rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+    if kind is None or kind[0] != "table" or not kind[1]:
         return frozenset()
-    return frozenset(row[1] for row in connection.execute(f'PRAGMA table_info("{table}")'))
+    found = connection.execute(f'PRAGMA table_xinfo("{table}")').fetchall()
+    is_plain = all(not row["hidden"] and len(row["dflt_value"] or "") <= _DEFAULT_CHARS for row in found)
+    return frozenset(row["name"] for row in found) if is_plain else frozenset()
 
 
 def rows(
@@ -223,10 +248,13 @@ def rows(
     Bytes become text, and infinite numbers None, because events are JSON.
     `rest` comes after the table's name: `WHERE`, `ORDER BY`. It must name only columns that every version has.
     """
-    known = columns(connection, table)
+    known, size = columns(connection, table), 0
     if found := ", ".join(f'"{name}"' for name in names.split() if name in known):
         query = f'SELECT {found} FROM "{table}" {rest}'  # noqa: S608
         for row in connection.execute(query, values):
+            size += _ROW_BYTES + sum(len(value) for value in tuple(row) if isinstance(value, str | bytes))
+            if size > MAX_ROWS_BYTES:
+                raise Fault(f"it has more than {MAX_ROWS_BYTES // 1_000_000} MB in its database, which is the limit")
             yield {name: _plain(row[name]) for name in row.keys()}  # noqa: SIM118  # a row's items are its values
 
 
@@ -321,9 +349,19 @@ def _plain(value: Any) -> Any:
     return value if not isinstance(value, float) or math.isfinite(value) else None
 
 
-def _skip_line(file: BinaryIO) -> None:
-    while (part := file.readline(1 << 20)) and not part.endswith(b"\n"):
-        pass
+def _values(data: bytes) -> int:
+    """At least how many values a JSON text has, or the commas in its texts."""
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
+
+
+def _skip_line(file: BinaryIO, most: int) -> int:
+    """Skip the rest of a line, or `most` bytes of it. Returns how many bytes that were."""
+    skipped = 0
+    while skipped <= most and (part := file.readline(1 << 20)):
+        skipped += len(part)
+        if part.endswith(b"\n"):
+            break
+    return skipped
 
 
 def _line(number: int, data: bytes) -> Line:
@@ -355,18 +393,27 @@ def _connect(root: Path, path: Path, file: BinaryIO, copy: Path) -> sqlite3.Conn
     log, index = (path.with_name(path.name + ending) for ending in ("-wal", "-shm"))
     if not _size(log):
         return _opened(f"file:{quote(f'/dev/fd/{file.fileno()}')}?mode=ro&immutable=1")
-    if _size(index):
+    if _size(index) and not os.path.lexists(path.with_name(path.name + "-journal")):  # SQLite would open a FIFO there
         with suppress(sqlite3.Error):
             return _opened(f"file:{quote(str(path))}?mode=ro&readonly_shm=1")
+    if _size(path) + _size(log) > MAX_COPIED_BYTES:
+        raise Fault(f"its database has more than {MAX_COPIED_BYTES // 1_000_000} MB, which is too much to copy it")
     for _attempt in range(3):  # until the log does not change while both are copied
         before = _changed_ns(log)
         with open_below(root, path) as source, open(copy, "wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+            _copy(source, target)
         with suppress(FileNotFoundError), open_below(root, log) as source, open(f"{copy}-wal", "wb") as target:
-            shutil.copyfileobj(source, target, 1 << 20)
+            _copy(source, target)
         if _changed_ns(log) == before:
             break
     return _opened(f"file:{quote(str(copy))}")
+
+
+def _copy(source: BinaryIO, target: BinaryIO) -> None:
+    left = MAX_COPIED_BYTES
+    while left > 0 and (part := source.read(min(left, 1 << 20))):
+        target.write(part)
+        left -= len(part)
 
 
 def _size(path: Path) -> int:

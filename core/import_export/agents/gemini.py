@@ -34,11 +34,9 @@ _UNITS = {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=
 _MAX_SETTINGS_BYTES = 1024 * 1024
 _INJECTED = ("<session_context>", "<hook_context>", "--- Content from referenced files ---")
 _WORKSPACE = re.compile(r"Workspace Directories:\*\*\n\s+- (/[^\n]+)")
-_BY_HAND = re.compile(
-    r"\s*I ran the following shell command:\n```sh\n(.*?)\n```\n\n"
-    r"This produced the following result:\n```\n(.*)\n```\s*\Z",
-    re.DOTALL,
-)
+_BY_HAND = "I ran the following shell command:\n```sh\n"
+_PRODUCED = "\n```\n\nThis produced the following result:\n```\n"
+_BY_HAND_END = "\n```"
 _EXITED = re.compile(r"\ACommand exited with code (\d{1,9})\.\n?")
 _WRAPPED = re.compile(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
 _SHELL_FIELD = re.compile(r"(?:Error|Exit Code|Signal|Background PIDs|Process Group PGID): (.*)")
@@ -297,14 +295,13 @@ def _user(transcript: Transcript, record: JsonObject, answered: set[str]) -> Non
         text = files.text(part, "text")
         if response := files.inner(part, "functionResponse"):
             _response(transcript, response, answered)
-        elif by_hand := _BY_HAND.match(text):
+        elif by_hand := _by_hand(text):
             _flush(transcript, said, [])
             id = f"by hand {len(transcript.forms)}"
-            transcript.call(id, "bash", {"command": by_hand[1]}, by_user=True)
-            code = _EXITED.match(by_hand[2])
-            transcript.result(
-                id, by_hand[2][code.end() :] if code else by_hand[2], exit_code=int(code[1]) if code else 0
-            )
+            transcript.call(id, "bash", {"command": by_hand[0]}, by_user=True)
+            printed = by_hand[1]
+            code = _EXITED.match(printed)
+            transcript.result(id, printed[code.end() :] if code else printed, exit_code=int(code[1]) if code else 0)
         elif text.lstrip().startswith(_INJECTED):
             transcript.unknown("context", part)
         elif text:
@@ -426,8 +423,17 @@ def _prompt(record: JsonObject) -> str:
     if shown := text_of(record.get("displayContent")):
         return shown
     texts = (files.text(part, "text") for part in _parts(record.get("content")))
-    said = (_BY_HAND.sub(r"! \1", text) for text in texts if text and not text.lstrip().startswith(_INJECTED))
-    return "\n".join(said)
+    said = (text for text in texts if text and not text.lstrip().startswith(_INJECTED))
+    return "\n".join(f"! {by_hand[0]}" if (by_hand := _by_hand(text)) else text for text in said)
+
+
+def _by_hand(text: str) -> tuple[str, str] | None:
+    """The command that the user ran and what it printed, in a prompt that tells it; None for another prompt."""
+    text = text.strip()
+    if not text.startswith(_BY_HAND) or not text.endswith(_BY_HAND_END):
+        return None
+    command, found, printed = text.removeprefix(_BY_HAND).partition(_PRODUCED)
+    return (command, printed.removesuffix(_BY_HAND_END)) if found and printed.endswith(_BY_HAND_END) else None
 
 
 def _pictures(parts: list[JsonObject]) -> list[str]:

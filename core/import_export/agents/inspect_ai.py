@@ -33,7 +33,8 @@ _SAMPLE = re.compile(r"samples/(.+)_epoch_(\d{1,9})\.json", re.DOTALL)
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
 _LIST_BYTES = 64 * 1024 * 1024
 _VERSION = 2
-_MAX_SAMPLES = 100_000
+_MAX_SAMPLES = 10_000
+"""Of one log."""
 
 
 def discover(places: Places) -> Iterator[AgentSession]:
@@ -97,9 +98,12 @@ def _from_zip(root: Path, file: files.FoundFile, opened: BinaryIO) -> Iterator[A
     with suppress(Fault):
         header = _member(opened, found, "header.json") or _member(opened, found, "_journal/start.json")
         names = ["summaries.json"] if "summaries.json" in found else sorted(found)
+        left = _LIST_BYTES
         for name in names:
             if name == "summaries.json" or name.startswith("_journal/summaries/"):
-                value = _parsed(zips.member(opened, found[name], _LIST_BYTES))
+                data = zips.member(opened, found[name], left)
+                left -= len(data)
+                value = _parsed(data)
                 entries = value if isinstance(value, list) else []
                 summaries.update({_key(each): files.inner(each) for each in entries})
     for name, info in list(found.items())[:_MAX_SAMPLES]:

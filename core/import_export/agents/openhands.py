@@ -55,6 +55,8 @@ def read(session: AgentSession) -> Transcript:
     names = _event_files(session.path)
     if not names:
         raise FileNotFoundError(f"There are no events in {session.path}")
+    if sum(size for _number, _name, size in names) > files.MAX_FILE_BYTES:
+        raise Fault(f"its events have more than {files.MAX_FILE_BYTES // 1_000_000} MB, which is the limit")
     transcript = Transcript(NAME, session.title, session.folder, session.model)
     events: list[tuple[str, JsonObject]] = []
     for _number, name, _size in names:

@@ -6,6 +6,7 @@ The others, and those with pictures or secrets, go the way of every import.
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -39,15 +40,28 @@ def stored_session(id: str, transcript: Transcript, now: datetime, redactor: Red
         last, before = before, made["timestamp"] if "" < made["timestamp"] <= latest else before
         form = {**made, "timestamp": before}
         if number not in transcript.foreign and not _has_pictures(form):
-            body = to_json(form)
+            try:
+                body = to_json(form)
+            except ValueError:
+                form = _with_finite_numbers(form)
+                body = to_json(form)
             if not redactor or not redactor.may_redact(body):
                 events.add_form(form, body)
                 texts.append(text_of_form(form))
                 continue
-        envelope, stored = builder.envelope(made, datetime.fromisoformat(last))
+        envelope, stored = builder.envelope(_with_finite_numbers(made), datetime.fromisoformat(last))
         events.add(envelope, stored)
         texts.append(text_of(unpack(events.rows[-1][_BODY])))
     return StoredSession(events, list(builder.blobs.values()), texts)
+
+
+def _with_finite_numbers(value: Any) -> Any:
+    """The JSON value with None for numbers that no JSON has, such as 1e999."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, dict):
+        return {key: _with_finite_numbers(each) for key, each in value.items()}
+    return [_with_finite_numbers(each) for each in value] if isinstance(value, list) else value
 
 
 def _has_pictures(form: dict[str, Any]) -> bool:

@@ -17,6 +17,8 @@ from core.import_export.agents import tools
 JsonObject = dict[str, Any]
 MAX_DIFF_CHARS = 1_000_000
 """Above this, the difference of two texts is not computed."""
+MAX_COMPARED, MAX_COMPARED_IN_ALL = 10_000_000, 50_000_000
+"""Pairs of lines that may be compared for one edit, and for all of a session: the time grows with them."""
 MAX_TITLE_CHARS = 200
 _MS_FROM = 100_000_000_000
 """A number above this is a time in milliseconds, below it in seconds: both until the year 5138."""
@@ -67,6 +69,7 @@ class Transcript:
     _timestamp: str = ""
     _record: JsonObject = field(default_factory=dict)
     _counted: set[str] = field(default_factory=set)
+    _left: int = MAX_COMPARED_IN_ALL
 
     # -- where it comes from -------------------------------------------------------------------------------------------
 
@@ -146,7 +149,7 @@ class Transcript:
                 pass
             case "edit":
                 if diff is None:
-                    diff = _difference(args, before, after)
+                    diff = self._difference(args, before, after)
                 existed = bool(before) if before is not None else args.get("command") != "create"
                 changed = {"old_content": before, "new_content": after, "diff": diff, "impl_source": "oh_aci"}
                 kind, extras = "edit", {"path": args["path"], "prev_exist": existed, **changed}
@@ -251,6 +254,22 @@ class Transcript:
             form["cause"] = cause
         self._add(form, "environment" if kind == "agent_state_changed" else "agent")
 
+    def _difference(self, args: JsonObject, before: str | None, after: str | None) -> str | None:
+        """The diff of an edit: of the whole files if they are known, else of the texts that the call replaces.
+
+        A call that has a patch instead of texts shows its patch.
+        """
+        old, new = before, after
+        if old is None or new is None:
+            old, new = args.get("old_str"), args.get("new_str")
+            if args.get("command") == "create":
+                old, new = "", args.get("file_text")
+        if old is None or new is None:
+            return None if args.get("command") else args.get("content") or None
+        found, compared = _difference(old, new, args["path"], min(MAX_COMPARED, self._left))
+        self._left -= compared
+        return found
+
     def _add(self, form: JsonObject, source: str) -> None:
         place = {"id": len(self.forms), "timestamp": self._timestamp, "source": source}
         imported = {"imported": {"record": self._record}} if self._record else {}
@@ -285,27 +304,31 @@ def as_time(value: Any) -> datetime | None:
     return datetime.fromisoformat(text) if text else None
 
 
-def _difference(args: JsonObject, before: str | None, after: str | None) -> str | None:
-    """The diff of an edit: of the whole files if they are known, else of the texts that the call replaces.
-
-    A call that has a patch instead of texts shows its patch.
-    """
-    old, new = before, after
-    if old is None or new is None:
-        old, new = args.get("old_str"), args.get("new_str")
-        if args.get("command") == "create":
-            old, new = "", args.get("file_text")
-    if old is None or new is None:
-        return None if args.get("command") else args.get("content") or None
-    return difference(old, new, args["path"])
-
-
 def difference(before: str, after: str, path: str) -> str | None:
     """The unified diff of two texts; None if they are too long to compare, or equal."""
+    return _difference(before, after, path, MAX_COMPARED)[0]
+
+
+def _difference(before: str, after: str, path: str, most: int) -> tuple[str | None, int]:
+    """As `difference`, and how many pairs of lines it may have compared.
+
+    The diff is None if the texts are equal, too long, or have more than `most` pairs of lines to compare.
+    """
     if len(before) + len(after) > MAX_DIFF_CHARS:
-        return None
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), path, path, lineterm="")
-    return "\n".join(lines) or None
+        return None, 0
+    old, new = before.splitlines(), after.splitlines()
+    same = _same(old, new)
+    same += _same(old[same:][::-1], new[same:][::-1])
+    pairs = (len(old) - same) * (len(new) - same)
+    if pairs > most:
+        return None, 0
+    return "\n".join(difflib.unified_diff(old, new, path, path, lineterm="")) or None, pairs
+
+
+def _same(old: list[str], new: list[str]) -> int:
+    """How many lines at the beginning are the same."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((number for number, (one, other) in pairs if one != other), min(len(old), len(new)))
 
 
 def text_of(content: Any) -> str:

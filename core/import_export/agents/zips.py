@@ -10,7 +10,7 @@ import sys
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -28,10 +28,30 @@ _BROKEN = (
 )  # fmt: skip
 
 
+MAX_LIST_BYTES = 16 * 1024 * 1024
+"""Of the list of members, which takes ten times as much in memory."""
+
+
+class _Listed:
+    """A file whose list of members is read only if it is short: `zipfile` reads it at once."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
+        self._read = file.read
+
+    def read(self, size: int = -1) -> bytes:
+        if not 0 <= size <= MAX_LIST_BYTES:
+            size = MAX_LIST_BYTES + 1
+        data = self._read(size)
+        if len(data) > MAX_LIST_BYTES:
+            raise Fault("the list in the zip file is too long")
+        return data
+
+
 def members(file: BinaryIO) -> Mapping[str, zipfile.ZipInfo]:
     """The members of a zip file by their names. Raises Fault."""
     try:
-        with zipfile.ZipFile(file) as archive:
+        with zipfile.ZipFile(cast("BinaryIO", _Listed(file))) as archive:
             return {info.filename: info for info in archive.infolist()}
     except _BROKEN as error:
         raise Fault(f"it is no zip file ({error})") from error
