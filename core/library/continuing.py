@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from core.errors import UsageError
 from core.events import (
     Action,
     AgentState,
+    AgentThinkAction,
     ChangeAgentStateAction,
+    CondensationAction,
     ConsentAction,
     Envelope,
     ErrorObservation,
     Event,
     EventSource,
+    MessageAction,
+    NullObservation,
     Observation,
 )
 from core.import_export.agents.names import AGENTS
@@ -45,6 +50,7 @@ async def continue_session(
     ):
         events += page
     agent = AGENTS[info.origin].title if info.origin in AGENTS else info.origin
+    events = _with_answers(events)
     events += _settled(events, id, agent)
     new = NewConversation(
         id=id,
@@ -56,6 +62,36 @@ async def continue_session(
         origin_event=upto,
     )
     await store.adopt(new, events, blobs=await _pictures(copies, session_id, events))
+
+
+def _with_answers(events: Sequence[Envelope]) -> list[Envelope]:
+    """The events with what ours always have: an answer of memory to each prompt, and of the sandbox to each thought.
+
+    Without them, the controller would add them all at the end. Ids and references to them are counted anew.
+    """
+    answered = {event.cause for event in events}
+    places: dict[int, int] = {}
+    found: list[Envelope] = []
+    for event in events:
+        places[event.id] = len(found)
+        cause = None if event.cause is None else places.get(event.cause)
+        found.append(replace(event, id=len(found), cause=cause, event=_moved(event.event, places)))
+        is_prompt = isinstance(event.event, MessageAction) and event.source is EventSource.USER
+        if (is_prompt or isinstance(event.event, AgentThinkAction)) and event.id not in answered:
+            answer = replace(found[-1], id=len(found), cause=found[-1].id, source=EventSource.ENVIRONMENT, carried={})
+            found.append(replace(answer, event=NullObservation()))
+    return found
+
+
+def _moved(event: Event, places: Mapping[int, int]) -> Event:
+    """A condensation with the new ids of what it forgot; any other event as it is."""
+    match event:
+        case CondensationAction(forgotten_events_start_id=int(start), forgotten_events_end_id=int(end)):
+            ids = {"forgotten_events_start_id": places.get(start, 0), "forgotten_events_end_id": places.get(end, 0)}
+            return event.model_copy(update=ids)
+        case CondensationAction(forgotten_event_ids=[*old]):
+            return event.model_copy(update={"forgotten_event_ids": [places[each] for each in old if each in places]})
+    return event
 
 
 def _settled(events: Sequence[Envelope], id: str, agent: str) -> list[Envelope]:

@@ -36,13 +36,20 @@ async def _continued(tmp_path: Path, upto: int) -> list[object]:
         assert (info.title, info.workspace, info.model) == ("Mend the pump (fork)", "/work", "demo")
         assert (info.origin, info.origin_of, info.origin_event) == ("fork", SESSION, upto)
         events = await store.read("new")
+        assert [event.cause for event in events[:2]] == [None, 0]
         assert [event.id for event in events] == list(range(len(events)))
         return [event.event for event in events]
 
 
 async def test_fork_has_the_events_and_waits_for_consent(tmp_path: Path) -> None:
     *before, stop, consent = await _continued(tmp_path, 3)
-    assert len(before) == 4
+    assert [type(event).__name__ for event in before] == [
+        "MessageAction",
+        "NullObservation",  # what memory answers
+        "CmdRunAction",
+        "CmdOutputObservation",
+        "MessageAction",
+    ]
     assert isinstance(stop, ChangeAgentStateAction)
     assert stop.agent_state is AgentState.STOPPED
     assert isinstance(consent, ConsentAction)

@@ -49,11 +49,25 @@ class _Run(NamedTuple):
     """The header of a new hunk; the rest is empty then."""
 
 
+def _named(lines: Sequence[str]) -> Iterator[str]:
+    """The lines, with the headers of further files in one diff as lines with their names."""
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        is_header = line.startswith("--- ") and "".join(lines[at + 1 : at + 2]).startswith("+++ ")
+        if is_header and "".join(lines[at + 2 : at + 3]).startswith("@@ "):
+            yield f" {lines[at + 1][4:]}"
+            at += 2
+        else:
+            yield line
+            at += 1
+
+
 def _runs(lines: Sequence[str]) -> Iterator[_Run]:
     same: list[str] = []
     removed: list[str] = []
     added: list[str] = []
-    for line in lines:
+    for line in _named(lines):
         sign = line[:1]
         if sign == "+":
             into = added

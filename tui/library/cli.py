@@ -10,6 +10,7 @@ import argparse
 import os
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
+from difflib import get_close_matches
 from pathlib import Path
 
 from core.errors import StoreBusyError, UsageError
@@ -38,7 +39,10 @@ def wanted_sources(options: argparse.Namespace, home: Path) -> list[str] | None:
     if options.agents_named is not None:
         names = [name.strip() for name in options.agents_named.split(",") if name.strip()]
         if unknown := [name for name in names if name not in AGENTS and name != OURS]:
-            raise UsageError(f"There is no agent {unknown[0]!a} here. Choose from: {', '.join((OURS, *AGENTS))}.")
+            near = get_close_matches(unknown[0].lower(), AGENTS, n=1, cutoff=0.5)
+            meant = f" Did you mean {near[0]}?" if near else ""
+            names_of_all = ", ".join((OURS, *AGENTS))
+            raise UsageError(f"There is no agent {unknown[0]!a} here.{meant} Choose from: {names_of_all}.")
         return None if names == [OURS] else names
     if options.all_agents:
         return [OURS, *AGENTS]

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 SOON = timedelta(days=7)
 """A session that its agent deletes within this time is marked."""
 COPY = "\0copy"
-SHOW_AND_KEEP, SHOW, HIDE = "keep", "show", "hide"
 
 
 class AgentSessions:
@@ -56,22 +55,14 @@ class AgentSessions:
         names = await asyncio.to_thread(present, Path.home())
         if not names:
             return
-        from tui.dialogs.dialog import Choice, ChoiceScreen
+        from tui.library.consent_screen import ConsentScreen
 
-        title = _("Show the sessions of {agents} here too?").format(agents=", ".join(names))
-        choices = [
-            Choice(
-                SHOW_AND_KEEP, _("Show them, and keep a copy"), _("the copy stays when the agent deletes a session")
-            ),
-            Choice(SHOW, _("Show them"), _("a copy goes when the agent deletes the session")),
-            Choice(HIDE, _("No"), _("Settings can change this later")),
-        ]
-        answer = await self._app.push_screen_wait(ChoiceScreen(title, choices))
+        answer = await self._app.push_screen_wait(ConsentScreen(names))
         if answer is None:
             return
         from core.settings.config import save_settings
 
-        values = {"library.other_agents": "hide" if answer == HIDE else "show", "library.keep": answer != SHOW}
+        values = {"library.other_agents": "hide" if answer == "hide" else "show", "library.keep": answer != "show"}
         await asyncio.to_thread(save_settings, self._home, values)
 
     # -- reading -------------------------------------------------------------------------------------------------------
@@ -122,6 +113,11 @@ class AgentSessions:
             with suppress(ProcessLookupError):
                 process.terminate()
             await process.wait()
+
+    def is_only_copy(self, id: str) -> bool:
+        """Whether its agent has deleted a session."""
+        record = self._records.get(id)
+        return record is not None and record.is_gone
 
     def note(self, id: str) -> str:
         """What becomes of a session; empty for one that its agent keeps, and for a conversation of ours."""
@@ -204,17 +200,15 @@ class AgentSessions:
         record = self._records.get(info.id)
         folder, commit = info.workspace, record.session.commit if record is not None else ""
         choices = []
-        is_there = os.path.isabs(folder) and await asyncio.to_thread(os.path.isdir, folder)
+        is_there: bool = await asyncio.to_thread(os.path.isdir, folder)
         if is_there:
             choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder, as it is now")))
             if await asyncio.to_thread(has_commit, Path(folder), commit):
                 about = _("a new copy, with the files of that commit")
                 choices.append(Choice(COPY, _("Commit {id}").format(id=sanitize_line(commit, 12)), about))
-        if (here := self._app.tabs.folder) != folder:
+        if (here := self._app.options.workspace) != folder:
             choices.append(Choice(here, sanitize_line(here, 80), _("the current folder")))
-        title = _("Go on with this session with which files?")
-        chosen = choices[0].key if len(choices) == 1 else None
-        chosen = chosen or await self._app.push_screen_wait(ChoiceScreen(title, choices))
+        chosen = await self._app.push_screen_wait(ChoiceScreen(_("Continue in which folder?"), choices))
         if chosen != COPY:
             return chosen
         copy = self._home.absolute() / FOLDER / id

@@ -65,6 +65,8 @@ class AgentTab(FollowTab):
     def _follow_status(self) -> tuple[str, str]:
         if self.followed.is_gone:
             return "✕", _("deleted")
+        if self.watch is not None and self.at_end:
+            return "●", _("at the end; what {agent} adds appears here").format(agent=self._current_state()[1])
         return "", ""
 
 

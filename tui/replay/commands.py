@@ -263,7 +263,7 @@ ROWS = (
     Command("replay.live", ("b",), "Back to the conversation", "Leave the replay and open the conversation.",
             Group.REPLAY, Scope.REPLAY, run=to_conversation),
     Command("replay.fork", ("f",), "Fork from here", "Continue from this event in a new conversation.", Group.REPLAY,
-            Scope.REPLAY, run=fork_here),
+            Scope.REPLAY, hint="fork", run=fork_here),
     Command("replay.open", (), "Replay", "Replay this conversation from its beginning in a new tab.",
             Group.CONVERSATIONS, leader="P", slash="replay", run=open_current),
 )  # fmt: skip

@@ -71,7 +71,7 @@ def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
         "model": info.model,
         "created_at": info.created_at.isoformat(),
         "updated_at": info.updated_at.isoformat(),
-        "event_count": info.event_count,
+        "event_count": None if info.origin in AGENTS and not info.event_count else info.event_count,
         "first_line": info.first_line,
         "state": info.state or None,
         "cost": info.cost,
@@ -94,7 +94,7 @@ def info_line(info: ConversationInfo, width: int = 0) -> str:
     was_read = agent is None or info.event_count > 0
     events = _("{count} events").format(count=f"{info.event_count:5d}") if was_read else " " * 12
     head = f"{sanitize_line(info.id, 64)}  {when}  {events}  "
-    figures = f"{dollars(info.cost):>8} {bytes_of(info.size):>7} {mark} "
+    figures = f"{dollars(info.cost) if was_read else '':>8} {bytes_of(info.size):>7} {mark} "
     if not width or width >= cell_len(head) + cell_len(figures) + 24:
         head += figures
     whose = f"{agent.title}: " if agent is not None else ""

@@ -66,7 +66,13 @@ class SessionManager:
         store = self._app.manager.store
         self._sessions = sessions
         actions = SessionActions(
-            sessions or store, self._open_states, self._recent_messages, store.index, self._rename, self._delete
+            sessions or store,
+            self._open_states,
+            self._recent_messages,
+            store.index,
+            self._rename,
+            self._delete,
+            self._agents.is_only_copy,
         )
         screen = SessionsScreen(actions, self._app.tabs.folder, state)
         if sessions is not None:
@@ -84,7 +90,9 @@ class SessionManager:
             case "export":
                 async with self._agents.read_session(id) as copies:
                     await export_conversation(self._app, id, copies)
-            case "fork" | "again":
+            case "again":
+                self._app.report(_("A session of another agent cannot be run again. Fork it to continue it here."))
+            case "fork":
                 await self._agents.go_on(id, event_id)
             case _:
                 from tui.replay.agent_tab import open_agent_session
@@ -154,10 +162,6 @@ class SessionManager:
 
     async def _rename(self, conversation_id: str, title: str) -> None:
         assert self._app.manager is not None
-        if await self._is_of_agent(conversation_id):
-            from core.errors import UsageError
-
-            raise UsageError(_("This session belongs to another agent, so it is not renamed here."))
         await self._app.manager.rename(conversation_id, title)
         for tab in self._app.tabs.all:
             if tab.id == conversation_id:

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from core.errors import HandloomError, OutOfReachError
+from core.import_export.agents.names import AGENTS
 from core.store.conversations import ConversationInfo
 from tui.dialogs.dialog import Choice, ChoiceScreen, LineScreen, SureScreen, TextScreen
 from tui.i18n import _, counted
@@ -189,7 +190,9 @@ class SessionsScreen(SessionSearchScreen):
             self.dismiss(SessionChoice(kind, info.id, hit.event_id if hit is not None else None))
 
     def action_rename(self) -> None:
-        if (info := self.selected) is not None:
+        if (info := self.selected) is not None and info.origin in AGENTS:
+            self._show_message(_("A session of another agent keeps the name that its agent gave it."), wrong=True)
+        elif info is not None:
             self._in_background("change", self._rename, info)
 
     async def _rename(self, info: ConversationInfo) -> None:
@@ -206,14 +209,31 @@ class SessionsScreen(SessionSearchScreen):
 
     def action_select(self) -> None:
         """Select the conversation for commands on several, or deselect it; then move on."""
-        if (info := self.selected) is not None and not self._searches:
+        if (info := self.selected) is not None and info.origin in AGENTS:
+            self._show_message(_("Sessions of other agents cannot be selected."), wrong=True)
+        elif info is not None and not self._searches:
             self._selected_ids.symmetric_difference_update({info.id})
             self._show_chips()
             self._rows.action_move(1)
 
     def action_delete(self) -> None:
-        if (info := self.selected) is not None:
+        if (info := self.selected) is not None and info.origin in AGENTS:
+            self._in_background("change", self._delete_copy, info)
+        elif info is not None:
             self._in_background("change", self._delete, [info.id])
+
+    async def _delete_copy(self, info: ConversationInfo) -> None:
+        """Delete the copy of a session that its agent has deleted; the others are not ours."""
+        if not self._actions.is_only_copy(info.id):
+            self._show_message(_("This session belongs to another agent, so it is not deleted here."), wrong=True)
+            return
+        question = _("Its agent deleted this session, so this is the last copy of “{title}”. Delete it for ever?")
+        title = sanitize_line(info.title or info.first_line or _("Untitled"), TITLE_CELLS)
+        if await self.app.push_screen_wait(SureScreen(question.format(title=title), _("delete"))):
+            row = self._rows.cursor
+            await self._actions.delete(info.id, False)
+            await self._reload(row)
+            self._show_message(_("The copy was deleted."))
 
     def action_delete_selected(self) -> None:
         if self._selected_ids:

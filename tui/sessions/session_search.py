@@ -75,6 +75,8 @@ class SessionActions(NamedTuple):
     rename: Callable[[str, str], Awaitable[None]]
     delete: Callable[[str, bool], Awaitable[None]]
     """The second argument allows removing an unreachable container later."""
+    is_only_copy: Callable[[str], bool] = lambda conversation_id: False
+    """Whether another agent has deleted this session, so that only the copy is left."""
 
 
 @dataclass
