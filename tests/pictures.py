@@ -31,7 +31,7 @@ from tests.library.agents import write_all
 from tui.__main__ import connect
 from tui.app import HandloomApp
 from tui.cli.options import StartOptions
-from tui.dialogs.dialog import ChoiceScreen
+from tui.library.consent_screen import ConsentScreen
 from tui.models.key_screen import KeyScreen
 from tui.models.start_screen import StartScreen
 from tui.sessions.commands import UPDATING
@@ -158,8 +158,10 @@ async def take_agents(size: tuple[int, int], theme: str | None) -> dict[str, str
         repository.mkdir(exist_ok=True)
         write_all(repository.parent, repository)
         await stage.pilot.press("ctrl+s")
-        await _until(stage, lambda screen: isinstance(screen, ChoiceScreen))
-        await stage.pilot.press("enter")
+        await _until(stage, lambda screen: isinstance(screen, ConsentScreen))
+        await stage.pilot.pause(1)  # the guard of the question
+        found["agents-question"] = stage.svg(f"handloom, the question about other agents, {size[0]}x{size[1]}")
+        await stage.pilot.press("2", "enter")
         await _until(stage, lambda screen: isinstance(screen, SessionsScreen))
         await asyncio.wait_for(_listed(stage), 60)
         await stage.pilot.press("down", "down", "down")

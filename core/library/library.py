@@ -242,13 +242,15 @@ class Library:
         return await loop.run_in_executor(self._executor, prepare, source, record, self._redactor)
 
     async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[Prepared, None]:
-        """The sessions in this order; some are read ahead."""
-        waiting, ahead = deque(records), deque[asyncio.Task[Prepared]]()
+        """The sessions about in this order: some are read at the same time, and a large one does not hold up others."""
+        waiting, ahead = deque(records), set[asyncio.Task[Prepared]]()
         try:
             while waiting or ahead:
                 while waiting and len(ahead) < AHEAD:
-                    ahead.append(asyncio.create_task(self._prepare(waiting.popleft())))
-                yield await ahead.popleft()
+                    ahead.add(asyncio.create_task(self._prepare(waiting.popleft())))
+                done, ahead = await asyncio.wait(ahead, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    yield task.result()
         finally:
             for task in ahead:
                 task.cancel()

@@ -98,8 +98,8 @@ class TestScreen:
         turns: list[dict[str, object]] = [{"text": "I go on with the pump."}] * 6  # some were played by Claude Code
         with workspace(handloom, *turns, columns=120) as terminal:
             terminal.press("C-s")
-            terminal.wait_for("Show the sessions of Claude Code, Codex, mini-swe-agent here too?")
-            terminal.press("Enter")
+            terminal.wait_for("Claude Code, Codex, mini-swe-agent saved sessions on this machine.")
+            terminal.choose(2)
             terminal.wait_for("Mend the pump", "Is there a spare part?", MINI_TASK)
             terminal.press("Tab")
             terminal.type("washer")
@@ -113,8 +113,10 @@ class TestScreen:
             terminal.press("Enter")
             terminal.wait_for("Replay: Mend the pump", "cat pump.txt")
             terminal.press("End")
-            terminal.wait_for("new washer", "The washer is new now.", "ended")
+            terminal.wait_for("new washer", "The washer is new now.", "at the end")
             terminal.press("f")
+            terminal.wait_for("Continue in which folder?", "its folder, as it is now")
+            terminal.press("Enter")
             terminal.wait_for("(fork)", "stopped")
             terminal.type("Go on, please")
             terminal.press("Enter")
@@ -132,15 +134,15 @@ class TestScreen:
     def test_growing_session_is_followed(self, handloom: Handloom, user: Path) -> None:
         with workspace(handloom, columns=120) as terminal:
             terminal.press("C-s")
-            terminal.wait_for("here too?")
-            terminal.press("Enter")
+            terminal.wait_for("saved sessions")
+            terminal.choose(2)
             terminal.wait_for("Mend the pump")
             terminal.type("Mend")
             terminal.wait_for("1 of")
             terminal.press("Enter")
             terminal.wait_for("Replay: Mend the pump")
             terminal.press("End")
-            terminal.wait_for("The washer is new now.", "ended")
+            terminal.wait_for("The washer is new now.", "at the end")
             write_claude(user, handloom.workspace, claude_answer(1, "And it does not drip."))
             terminal.wait_for("And it does not drip.")
             terminal.press("C-q")
@@ -148,9 +150,8 @@ class TestScreen:
     def test_no_is_remembered_and_nothing_is_read(self, handloom: Handloom, user: Path) -> None:
         with workspace(handloom) as terminal:
             terminal.press("C-s")
-            terminal.wait_for("here too?")
-            terminal.type("No")
-            terminal.press("Enter")
+            terminal.wait_for("saved sessions")
+            terminal.choose(4)
             terminal.wait_for("Filter by title")
             terminal.press("Escape")
             terminal.wait_for("Filter by title", gone=True)
