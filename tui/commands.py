@@ -92,9 +92,9 @@ ORDER = (
     "browser.reload", "browser.up", "browser.down", "browser.page_up", "browser.page_down", "browser.left",
     "browser.right", "browser.zoom", "browser.numbers", "browser.copy_words",
     "browser.open_picture", "browser.save_picture",
-    "replay.play", "replay.next", "replay.prev", "replay.next_turn", "replay.prev_turn", "replay.first", "replay.last",
-    "replay.part", "replay.faster", "replay.slower", "replay.skip", "replay.search", "replay.next_hit",
-    "replay.prev_hit", "replay.mark", "replay.next_mark", "replay.goto", "replay.live", "replay.fork", "replay.open",
+    "replay.play", "replay.fork", "replay.next", "replay.prev", "replay.next_turn", "replay.prev_turn", "replay.first",
+    "replay.last", "replay.part", "replay.faster", "replay.slower", "replay.skip", "replay.search", "replay.next_hit",
+    "replay.prev_hit", "replay.mark", "replay.next_mark", "replay.goto", "replay.live", "replay.open",
     "replay.help", "list.help",
 )  # fmt: skip
 """The order of help, palette and docs/shortcuts.md. Commands that are not in it follow at the end."""
