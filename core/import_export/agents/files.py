@@ -43,7 +43,7 @@ _ROW_BYTES = 100
 _DEFAULT_CHARS = 100
 EDGE_BYTES = 64 * 1024
 """How much of the beginning and the end of a file a list reads."""
-MAX_ENTRIES = 200_000
+MAX_ENTRIES = 2_000_000
 """Files in an agent's folder that a list looks at."""
 QUERY_S = 60.0
 """A hostile database can make one query run for ever."""
