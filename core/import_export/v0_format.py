@@ -36,6 +36,7 @@ from core.import_export.exporter import ExportContext, Page
 from core.import_export.imported_conversation import (
     KEY,
     MAX_TITLE_CHARS,
+    RECORD,
     EnvelopeBuilder,
     Imported,
     JsonObject,
@@ -333,7 +334,8 @@ def as_v0(envelope: Envelope, page: Page, *, with_original: bool = False) -> Jso
     origin = imported_field(form)
     if is_filler(envelope, form):
         return None
-    if not origin:
+    if not origin or RECORD in origin:
+        form = {key: value for key, value in form.items() if key != KEY}
         is_known = form["action"] in ACTIONS if "action" in form else form.get("observation") in OBSERVATIONS
         return without_ours(form, envelope.event) if is_known else None
     original = original_form(form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +18,7 @@ from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
+from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
 from core.library.library import TOGETHER, Library, copy_id, library_home
 from core.secrets import Redactor
@@ -229,6 +231,16 @@ async def test_secrets_are_redacted(tmp_path: Path, user: Path) -> None:
     assert "hunter2" not in event.event.message
     assert "hunter2" not in info.title + info.first_line
     assert b"hunter2" not in (library_home(tmp_path / "home") / "sessions.db").read_bytes()
+
+
+async def test_export_for_v0_has_only_what_v0_knows(library: Library, user: Path, tmp_path: Path) -> None:
+    write(user, "a", START, SAID, DONE, {"strange": 1}, TOLD)
+    await library.find()
+    await library.read_pending()
+    await export(library.store, copy_id("diary", "a"), "trajectory", tmp_path / "a.json")
+    events = json.loads((tmp_path / "a.json").read_text())
+    assert [event.get("action") or event["observation"] for event in events] == ["message", "run", "run", "message"]
+    assert not any("imported" in event for event in events)
 
 
 async def test_files_of_the_agent_are_as_before(library: Library, user: Path) -> None:
