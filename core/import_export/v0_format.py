@@ -312,6 +312,14 @@ def _metadata(info: ConversationInfo) -> JsonObject:
     return {"conversation_id": info.id, "title": info.title, "created_at": info.created_at.isoformat()}
 
 
+def _priced(form: JsonObject) -> JsonObject:
+    """The form with 0 for a cost that is not known, which V0 cannot read."""
+    metrics = form.get("llm_metrics")
+    if not isinstance(metrics, dict) or metrics.get("accumulated_cost") is not None:
+        return form
+    return {**form, "llm_metrics": {**metrics, "accumulated_cost": 0.0}}
+
+
 def _null_event(envelope: Envelope) -> JsonObject:
     event = NullAction() if isinstance(envelope.event, Action) else NullObservation()
     return envelope_to_dict(replace(envelope, event=event, carried={}))
@@ -337,7 +345,7 @@ def as_v0(envelope: Envelope, page: Page, *, with_original: bool = False) -> Jso
     if not origin or RECORD in origin:
         form = {key: value for key, value in form.items() if key != KEY}
         is_known = form["action"] in ACTIONS if "action" in form else form.get("observation") in OBSERVATIONS
-        return without_ours(form, envelope.event) if is_known else None
+        return _priced(without_ours(form, envelope.event)) if is_known else None
     original = original_form(form)
     if is_sdk_event(original):
         return form if with_original else {key: value for key, value in form.items() if key != KEY}

@@ -25,6 +25,7 @@ from core.events import (
     CmdRunAction,
     Envelope,
     EventSource,
+    LLMMetrics,
     MessageAction,
     envelope_to_dict,
 )
@@ -355,3 +356,11 @@ async def test_every_format_exports_a_finished_task(tmp_path: Path) -> None:
 
 def test_help_lists_every_format() -> None:
     assert tuple(FORMATS) == command_line.FORMATS
+
+
+async def test_cost_that_is_not_known_is_zero_for_v0(tmp_path: Path) -> None:
+    unpriced = MessageAction(content="Hello", llm_metrics=LLMMetrics(accumulated_cost=None))
+    async with home_with(tmp_path / "home", [(unpriced, EventSource.AGENT, None)]) as home:
+        await export(home, "c", "trajectory", tmp_path / "out.json")
+    (event,) = json.loads((tmp_path / "out.json").read_text())
+    assert event["llm_metrics"]["accumulated_cost"] == 0.0
