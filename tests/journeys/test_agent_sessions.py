@@ -123,7 +123,7 @@ class TestScreen:
             terminal.wait_for("This conversation was imported", "Others")
             terminal.choose(2)
             terminal.wait_for("I go on with the pump.")
-            terminal.type("/agent-costs")
+            terminal.type("/spending")
             terminal.press("Enter")
             terminal.wait_for("Costs of other agents", "By model", "claude-opus-4-5")
             terminal.press("Escape", "C-q")

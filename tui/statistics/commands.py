@@ -55,6 +55,6 @@ ROWS = (
             Group.CONVERSATIONS, leader="$", slash="statistics", run=show_statistics,
             aliases=("cost", "usage"), also="status context tokens price money spend stats"),
     Command("conv.agent_costs", (), "Costs of other agents", "Show what the sessions of other agents cost.",
-            Group.CONVERSATIONS, slash="agent-costs", run=show_costs_of_agents,
+            Group.CONVERSATIONS, slash="spending", run=show_costs_of_agents,
             also="claude codex opencode gemini spending usage statistics"),
 )  # fmt: skip
