@@ -113,7 +113,7 @@ def exported(handloom: Handloom, conversation: str) -> list[dict[str, Any]]:
     """What `handloom export -o` writes; in this process, because starting another takes most of a trial."""
     file = handloom.home.parent / "export.zip"
     os.environ["HANDLOOM_HOME"] = str(handloom.home)
-    wanted = {"format": "archive", "mask": False, "allow_secrets": True}
+    wanted = {"all_agents": False, "agents_named": None, "format": "archive", "mask": False, "allow_secrets": True}
     asyncio.run(cli.export(argparse.Namespace(id=conversation, output=file, **wanted)))
     return events_in_archive(file)
 

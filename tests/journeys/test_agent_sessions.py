@@ -115,7 +115,7 @@ class TestScreen:
             terminal.press("End")
             terminal.wait_for("new washer", "The washer is new now.", "at the end")
             terminal.press("f")
-            terminal.wait_for("Continue in which folder?", "its folder, as it is now")
+            terminal.wait_for("Continue in which folder?", "its folder")
             terminal.press("Enter")
             terminal.wait_for("(fork)", "stopped")
             terminal.type("Go on, please")

@@ -84,7 +84,7 @@ class TestList:
         found = [json.loads(line) for line in handloom("list", "--json").lines][1]
         assert set(found) == {
             "conversation_id", "title", "workspace", "model", "created_at", "updated_at", "event_count", "first_line",
-            "state", "cost", "size_bytes", "origin", "origin_of", "parent",
+            "state", "cost", "size_bytes", "origin", "origin_of", "parent", "agent",
         }  # fmt: skip
         assert found["conversation_id"] == first.conversation
         assert found["first_line"] == f"look for {CANARY}"

@@ -202,7 +202,7 @@ class AgentSessions:
         choices = []
         is_there: bool = await asyncio.to_thread(os.path.isdir, folder)
         if is_there:
-            choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder, as it is now")))
+            choices.append(Choice(folder, sanitize_line(folder, 80), _("its folder")))
             if await asyncio.to_thread(has_commit, Path(folder), commit):
                 about = _("a new copy, with the files of that commit")
                 choices.append(Choice(COPY, _("Commit {id}").format(id=sanitize_line(commit, 12)), about))
