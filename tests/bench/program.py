@@ -36,7 +36,9 @@ class Program:
 
     def __init__(self, arguments: Sequence[str], environ: Mapping[str, str]) -> None:
         self._arguments = arguments
-        self._environ = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environ}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+        hidden = {"HANDLOOM__LIBRARY__OTHER_AGENTS": "hide"}  # whatever is in the home of whoever measures
+        self._environ = {**os.environ, **terminal, **hidden, **environ}
         self._seen = b""
         self.started_at = 0.0
 
