@@ -98,7 +98,7 @@ class TestScreen:
         turns: list[dict[str, object]] = [{"text": "I go on with the pump."}] * 6  # some were played by Claude Code
         with workspace(handloom, *turns, columns=120) as terminal:
             terminal.press("C-s")
-            terminal.wait_for("Claude Code, Codex, mini-swe-agent saved sessions on this machine.")
+            terminal.wait_for("Claude Code, Codex and mini-swe-agent saved sessions on this machine.")
             terminal.choose(2)
             terminal.wait_for("Mend the pump", "Is there a spare part?", MINI_TASK)
             terminal.press("Tab")

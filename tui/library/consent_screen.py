@@ -49,8 +49,13 @@ class ConsentScreen(AnswersScreen[str | None]):
         with Vertical() as box:
             box.border_title = _("Sessions of other agents")
             box.border_subtitle = _("↑ ↓ choose · Enter answers · Esc cancels")
-            yield Static(Content(question.format(agents=", ".join(self._agents))), id="consent-question")
+            yield Static(Content(question.format(agents=_listed(self._agents))), id="consent-question")
             yield from self.answer_rows()
 
     def result(self, row: Row) -> str | None:
         return row.value or None
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The names as words of a sentence."""
+    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1]) if names[1:] else "".join(names)

@@ -78,11 +78,12 @@ def _facts_line(info: ConversationInfo, width: int, left: int, mark: Mark) -> Co
     """The first line or the state, and as many facts of a conversation as fit."""
     folder_cells, model_cells = (_FOLDER_CELLS, _MODEL_CELLS) if width >= 84 else (14, 12)
     origin = ORIGINS.get(info.origin, info.origin) if info.origin not in ("", *AGENTS) else ""
+    size = bytes_of(info.size) if info.size or info.origin not in AGENTS else ""  # a session in a database has none
     facts = [
         (_short_path(info.workspace, folder_cells), folder_cells),
         (elided(sanitize_line(info.model, LONGEST).rpartition("/")[2], model_cells), model_cells),
         (_right(dollars(info.cost), 8), 8),
-        (_right(bytes_of(info.size), 7), 7),
+        (_right(size, 7), 7),
         (_right(_("{count} ev.").format(count=f"{info.event_count:,}") if info.event_count else "", 10), 10),
     ]
     while facts and left + sum(cells + 1 for fact, cells in facts) > width:
