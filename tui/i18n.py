@@ -9,7 +9,7 @@ of `core` are not translated; its notices are. Standard library only.
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 LOCALES = Path(__file__).with_name("locales")
@@ -27,6 +27,11 @@ def _(text: str) -> str:
 def counted(number: int, one: str, many: str) -> str:
     """The singular or the plural, with the number in place of `{n}`."""
     return _(one if number == 1 else many).format(n=f"{number:,}")
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as words of a sentence."""
+    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1]) if names[1:] else "".join(names)
 
 
 def languages() -> list[str]:

@@ -13,8 +13,8 @@ import logging
 import os
 import uuid
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import BrokenExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -51,6 +51,8 @@ GROUP = 200
 """Sessions that are listed at once."""
 TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
+FIRST_BYTES = 1_000_000
+"""Of a session that is being opened: enough for its first pages, and read within a moment."""
 MAX_BRANCH_BYTES = 64_000_000
 """Of all branches of a session: each repeats what is before it. The first one above the limit is the last."""
 MAX_SESSIONS = 100_000
@@ -117,13 +119,13 @@ class Library:
         redactor: Redactor | None = None,
         sources: Sequence[Source] | None = None,
         keeps: bool = True,
-        executor: Executor | None = None,
+        apart: Callable[..., Awaitable[Prepared]] = asyncio.to_thread,
     ) -> None:
         """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session.
 
-        Sessions are read in `executor`, by default in threads.
+        `apart` calls a function that blocks, which reads a session. It may raise BrokenExecutor.
         """
-        self._executor = executor
+        self._apart = apart
         self.store = CopyStore(library_home(home))
         self._folder = library_home(home)
         self._records = Records(self._folder / _RECORDS)
@@ -226,6 +228,22 @@ class Library:
         record = _updated(record, id, _redacted(current, self._redactor))
         return await self._read(record) if record.is_pending else record
 
+    async def read_beginning(self, id: str) -> bool:
+        """Have the first events of a session that was never read, so that it can be shown while the rest is read.
+
+        Returns whether there are events now; if not, it must be read as a whole. Raises StoreError.
+        """
+        record = (await self.records()).get(id)
+        if record is None or record.was_read or record.is_gone:
+            return True
+        session = record.session
+        if session.agent not in self._sources or session.row or session.path.suffix != ".jsonl":
+            return False
+        wanted = replace(record, session=replace(session, first_bytes=FIRST_BYTES))
+        prepared = await asyncio.to_thread(prepare, self._sources[session.agent], wanted, self._redactor)
+        await self.store.put_events(prepared.copies)
+        return bool(prepared.copies)
+
     async def forget(self, id: str) -> None:
         """Remove the copy of a session. One that is still there is found again. Raises StoreError."""
         await self.store.forget([id])
@@ -238,8 +256,11 @@ class Library:
 
     async def _prepare(self, record: Record) -> Prepared:
         source = self._sources[record.session.agent]
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._executor, prepare, source, record, self._redactor)
+        try:
+            return await self._apart(prepare, source, record, self._redactor)
+        except BrokenExecutor:
+            log.warning("the process that read session %r of %s ended", record.session.id, record.session.agent)
+            return Prepared(record.after_reading(wrong="the process that read it was ended by the system"), [])
 
     async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[Prepared, None]:
         """The sessions about in this order: some are read at the same time, and a large one does not hold up others."""

@@ -1,7 +1,7 @@
-"""A process that updates the library: `python -m core.library.update`, with a request as JSON on standard input.
+"""A process that reads sessions of other agents: `python -m core.library.update`, with a request on standard input.
 
-Reading thousands of sessions takes the processor for minutes, so the workspace has this process do it, at a low
-priority. It writes a line of JSON for each step; its end is the end of the update.
+Reading thousands of sessions takes the processor for minutes, so that runs at a low priority. The process writes a line
+of JSON for each step, and for an error; its end is the end of the request. `core.library.reading` starts it.
 """
 
 from __future__ import annotations
@@ -10,42 +10,87 @@ import asyncio
 import json
 import os
 import sys
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
+from dataclasses import asdict, dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
 from core.errors import HandloomError, StoreBusyError
 from core.library.library import Library, Progress, chosen_sources
 from core.secrets import Redactor, from_environment
 
+T = TypeVar("T")
 NICENESS = 10
 WORKERS = 4
 MAX_MEMORY = 3 * 1024**3
-"""Addresses of one worker, in bytes; a session of the largest size that is read takes a third."""
+"""Addresses of a process that reads, in bytes; a session of the largest size that is read takes a third."""
 BUSY = 3
 """The exit status if another process is updating the library."""
 
 
-def request(home: Path, sources: list[str], *, keeps: bool) -> str:
-    """What the process reads."""
-    return json.dumps({"home": str(home), "sources": sources, "keeps": keeps})
+@dataclass(frozen=True, slots=True)
+class UpdateRequest:
+    """What the process shall do."""
+
+    home: str
+    sources: list[str]
+    """The names of the agents."""
+    keeps: bool
+    session: str = ""
+    """The copy of the only session to read; empty to find and read all."""
+
+    def to_json(self) -> bytes:
+        return json.dumps(asdict(self)).encode()
 
 
-async def _update(wanted: dict[str, Any]) -> None:
-    workers, context = min(WORKERS, os.cpu_count() or 1), get_context("forkserver")
-    with ProcessPoolExecutor(workers, context, initializer=_limit_memory) as executor:
-        library = Library(
-            Path(wanted["home"]),
-            redactor=Redactor(from_environment(os.environ)),
-            sources=chosen_sources(wanted["sources"]),
-            keeps=wanted["keeps"],
-            executor=executor,
-        )
-        async with library:
-            _tell(await library.find(_tell))
-            _tell(await library.read_pending(_tell))
+class Workers:
+    """Processes that read sessions. If the system ends one, the sessions that were being read are tried alone."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ProcessPoolExecutor | None = None
+        self._changes = Lock()
+        self._one_at_a_time = asyncio.Lock()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pool is not None:
+            await asyncio.to_thread(self._pool.shutdown, cancel_futures=True)
+
+    async def call(self, function: Callable[..., T], *args: Any) -> T:
+        """Call a function in one of the processes. Raises BrokenExecutor if it ends every process that calls it."""
+        with suppress(BrokenExecutor):
+            return await asyncio.wrap_future(await asyncio.to_thread(self._submit, function, *args))
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(_call_alone, function, *args)
+
+    def _submit(self, function: Callable[..., T], *args: Any) -> Future[T]:
+        with self._changes:
+            if self._pool is None:
+                self._pool = _pool(self._count)
+            try:
+                return self._pool.submit(function, *args)
+            except BrokenExecutor:
+                self._pool = None
+                raise
+
+
+def _call_alone(function: Callable[..., T], *args: Any) -> T:
+    with _pool(1) as pool:
+        return pool.submit(function, *args).result()
+
+
+def _pool(count: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(count, get_context("forkserver"), initializer=_limit_memory)
 
 
 def _limit_memory() -> None:
@@ -57,21 +102,43 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, hard))
 
 
+async def _run(wanted: UpdateRequest) -> None:
+    redactor, sources = Redactor(from_environment(os.environ)), chosen_sources(wanted.sources)
+    home = Path(wanted.home)
+    if wanted.session:
+        async with Library(home, redactor=redactor, sources=sources, keeps=wanted.keeps) as library:
+            record = await library.read_now(wanted.session)
+            _write({"wrong": "" if record.was_read else record.wrong})
+        return
+    async with Workers(min(WORKERS, os.cpu_count() or 1)) as workers:
+        call = workers.call
+        async with Library(home, redactor=redactor, sources=sources, keeps=wanted.keeps, apart=call) as library:
+            _tell(await library.find(_tell))
+            _tell(await library.read_pending(_tell))
+
+
 def _tell(progress: Progress) -> None:
-    sys.stdout.write(json.dumps({"found": progress.found, "pending": progress.pending}) + "\n")
+    _write(asdict(progress))
+
+
+def _write(step: dict[str, object]) -> None:
+    sys.stdout.write(json.dumps(step) + "\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    with suppress(OSError):
-        os.nice(NICENESS)
+    wanted = UpdateRequest(**json.load(sys.stdin))
+    if wanted.session:
+        _limit_memory()
+    else:
+        with suppress(OSError):
+            os.nice(NICENESS)
     try:
-        asyncio.run(_update(json.load(sys.stdin)))
+        asyncio.run(_run(wanted))
     except StoreBusyError:
         return BUSY
     except HandloomError as error:
-        sys.stderr.write(f"{error}\n")
-        return 1
+        _write({"error": str(error)})
     except BrokenPipeError:  # the workspace has ended; what was read is stored
         return 1
     return 0

@@ -237,27 +237,35 @@ class LogFollower(Player):
         """The process that has it open; None if nobody does, and before the first refresh."""
         self.is_gone = False
         self._mark = ""
+        self._key: int | None = None
 
-    async def refresh(self) -> None:
+    async def refresh(self) -> bool:
         """Update title, owner and timeline. Reads one row if nothing is new. Raises StoreError.
 
-        If cancelled, the next refresh continues.
+        Returns whether other events have replaced those that were known: then the position must be shown anew. If
+        cancelled, the next refresh continues.
         """
         reader = self.timeline.reader
         found = await reader.listing.with_owner(self.info.id)
         self.is_gone = found is None
         if found is None:
             self.owner, self._mark = None, ""
-            return
-        self.info, mark = found
+            return False
+        self.info, mark, key = found
         locks = reader.home / LOCKS
         if mark and not await asyncio.to_thread(is_running, locks, mark):
             mark = ""
         if mark != self._mark or self.owner is None:
             self.owner = await asyncio.to_thread(_owner, locks, mark) if mark else None
             self._mark = mark
+        if self._key not in (None, key):
+            await self.timeline.open()
+            self._key = key
+            return True
+        self._key = key
         if self.info.event_count > self.count:
             await self.timeline.grow()
+        return False
 
     async def new_items(self) -> list[Item]:
         """The next new items, at most AT_ONCE; empty if there are none. Cancelling loses none."""

@@ -89,7 +89,7 @@ class TimelinePiece(NamedTuple):
 
 
 class Timeline:
-    """The items of one conversation. Call `open` once."""
+    """The items of one conversation. Call `open` first, and again if its events were replaced."""
 
     def __init__(self, reader: EventReader, conversation_id: str) -> None:
         self.reader = reader
@@ -108,6 +108,7 @@ class Timeline:
         timeline = await self.reader.event_times(self.conversation_id)
         self.times, self.turns = timeline.times, timeline.turns
         self.offsets = await asyncio.to_thread(offsets, timeline.times)
+        self._undos = None
 
     async def grow(self) -> None:
         """Read the times of new events. Raises StoreError."""

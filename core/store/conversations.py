@@ -246,11 +246,14 @@ class ConversationListing:
         )
         return {str(id): str(owner) for id, owner in rows}
 
-    async def with_owner(self, conversation_id: str) -> tuple[ConversationInfo, str] | None:
-        """A conversation and its owner as in `owners`, or an empty text; None if it does not exist."""
+    async def with_owner(self, conversation_id: str) -> tuple[ConversationInfo, str, int] | None:
+        """A conversation, its owner as in `owners` or an empty text, and its key; None if it does not exist.
+
+        The key changes when a copy of another agent's session is replaced.
+        """
         rows = await self._fetch(
-            f"SELECT {COLUMNS}, l.owner FROM conversations c"  # noqa: S608
+            f"SELECT {COLUMNS}, l.owner, c.key FROM conversations c"  # noqa: S608
             " LEFT JOIN leases l ON l.conversation = c.key WHERE c.id = ?",
             (conversation_id,),
         )
-        return next(((info_from_row(row[:-1]), row[-1] or "") for row in rows), None)
+        return next(((info_from_row(row[:-2]), row[-2] or "", row[-1]) for row in rows), None)

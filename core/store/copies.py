@@ -91,10 +91,11 @@ class CopyStore(EventStore):
         known = await _find(connection, facts.id)
         begin = None if known is None else await _common_beginning(connection, known, events)
         if begin is None:
-            if known is not None:
+            if known is not None:  # the new one gets another key, by which followers see that it was replaced
                 await self._remove_from_index(connection, known)
-                await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
+                await connection.execute("UPDATE conversations SET id = ? WHERE key = ?", (f"{facts.id}-before", known))
             await connection.execute(_PUT, facts.row())
+            await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
             begin = 0
         key = await _key(connection, facts.id)
         await connection.execute(

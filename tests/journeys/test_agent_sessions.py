@@ -72,6 +72,14 @@ class TestCommands:
         id = _id(handloom, "claude-code")
         assert "new washer" in handloom("export", "--all-agents", id, "--format", "markdown").out
 
+    def test_session_of_another_agent_is_not_taken_for_ours(self, handloom: Handloom, user: Path) -> None:
+        id = _id(handloom, "codex")
+        for command in (("run", "--resume", id[:8], "Go on"), ("rename", id, "New"), ("delete", "--yes", id)):
+            ended = handloom(*command)
+            assert ended.status == 2
+            assert f"{command[-1] if command[0] == 'delete' else command[-2]} is a session of Codex" in ended.err
+        assert handloom("rename", "0" * 32, "New").err.startswith("handloom: There is no conversation 000")
+
     def test_damaged_database_of_one_agent_hides_no_other(self, handloom: Handloom, user: Path) -> None:
         write_broken_database(user / ".local/share/opencode/opencode.db")
         out = handloom("list", "--all-agents").out

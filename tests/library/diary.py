@@ -34,7 +34,7 @@ def discover(places: Places) -> Iterator[AgentSession]:
 def read(session: AgentSession) -> Transcript:
     found = Transcript("diary")
     with open_below(session.root, session.path) as file:
-        for line in lines(file):
+        for line in lines(file, session.first_bytes):
             _take(found, line.number, line.value)
     return found
 

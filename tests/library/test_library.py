@@ -20,7 +20,8 @@ from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
 from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
-from core.library.library import TOGETHER, Library, copy_id, library_home
+from core.library.library import FIRST_BYTES, TOGETHER, Library, copy_id, library_home
+from core.replay.player import LogFollower
 from core.secrets import Redactor
 from core.store.conversations import ConversationFilter
 from core.store.event_store import EventStore
@@ -83,6 +84,42 @@ async def test_session_that_grew_keeps_its_events_and_gains_the_new_ones(library
     assert not record.is_pending
     assert len(await library.store.read(record.id)) == 4
     assert await library.store._key(record.id) == key
+
+
+async def test_long_session_has_its_first_events_before_all_is_read(library: Library, user: Path) -> None:
+    lines = 2 * FIRST_BYTES // 1000
+    write(user, "a", START, *({**SAID, "user": f"{number} {'drip ' * 200}"} for number in range(lines)))
+    await library.find()
+    id = copy_id("diary", "a")
+    assert await library.read_beginning(id)
+    first = await library.store.read(id, limit=2 * lines)
+    assert lines / 3 < len(first) < lines / 1.5
+    assert (await library.records())[id].is_pending
+    await library.read_now(id)
+    assert (await library.store.read(id, limit=2 * lines))[: len(first)] == first
+    assert (await library.store.conversation(id)).event_count == lines
+
+
+async def test_session_whose_first_line_is_too_long_has_no_beginning(library: Library, user: Path) -> None:
+    write(user, "a", {**SAID, "user": "x" * FIRST_BYTES}, SAID)
+    await library.find()
+    assert not await library.read_beginning(copy_id("diary", "a"))
+    assert (await library.read_now(copy_id("diary", "a"))).was_read
+
+
+async def test_followed_session_that_is_replaced_is_read_anew(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID, DONE, TOLD)
+    await library.find()
+    await library.read_pending()
+    follower = LogFollower(library.store, await library.store.conversation(copy_id("diary", "a")))
+    await follower.open()
+    assert await follower.refresh() is False
+    write(user, "a", START, {**SAID, "user": "Where is the leak?"}, TOLD)
+    await library.find()
+    await library.read_pending()
+    assert await follower.refresh() is True
+    assert follower.count == 2
+    assert await follower.refresh() is False
 
 
 async def test_session_that_was_rewritten_is_replaced(library: Library, user: Path) -> None:

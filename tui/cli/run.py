@@ -37,6 +37,7 @@ from core.events import (
 )
 from core.events.actions import said_and_thought
 from core.headless import compact_argument, run_task
+from core.library.own_conversations import own_id
 from core.security.confirmation import TAINT
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT, KEEPS_INSTRUCTIONS, LONG_INSTRUCTIONS, MAX_INSTRUCTIONS_CHARS
@@ -137,7 +138,7 @@ async def run(options: argparse.Namespace) -> int:
     interrupted = interrupts()
     async with command_manager(home, settings) as manager:
         if options.resume:
-            session = await manager.open(await manager.store.listing.resolve(options.resume), model=options.model or "")
+            session = await manager.open(await own_id(manager.store, options.resume), model=options.model or "")
         else:
             session = await manager.create(
                 workspace=options.workspace,

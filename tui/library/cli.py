@@ -7,16 +7,18 @@ has agreed to that in the workspace.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
-from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from difflib import get_close_matches
 from pathlib import Path
 
 from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.names import AGENTS
 from core.library.all_sessions import AllSessions
-from core.library.library import Library, Progress, chosen_sources, library_home
+from core.library.library import Library, chosen_sources, library_home, records_of
+from core.library.reading import SessionReading
 from core.secrets import Redactor, from_environment
 from core.settings.config import load
 from core.store.reader import EventReader
@@ -86,36 +88,29 @@ async def home_of(home: Path, options: argparse.Namespace, text: str) -> tuple[P
 
 
 async def _read(home: Path, id: str) -> None:
-    async with _library(home, tuple(AGENTS)) as library:
-        if id not in await library.records():
-            return  # a branch, which was read with its session
-        record = await library.read_now(id)
-    if record.wrong and not record.was_read:
+    record = (await asyncio.to_thread(records_of, home)).get(id)
+    if record is None:
+        return  # a branch, which was read with its session
+    if wrong := await SessionReading(home, list(AGENTS), _keeps(home)).read(id):
         title = AGENTS[record.session.agent].title
-        raise UsageError(f"This session of {title} cannot be read: {record.wrong}.")
+        raise UsageError(f"This session of {title} cannot be read: {wrong}.")
 
 
-async def _update(home: Path, names: Collection[str], *, reads: bool) -> None:
-    async with _library(home, names) as library:
-        try:
-            progress = await library.find()
-            if reads and progress.pending:
-                notice(_("Reading {n} sessions of other agents…").format(n=f"{progress.pending:,}"))
-                await library.read_pending(_tell)
-        except StoreBusyError:
-            notice(_("Another Handloom is reading sessions of other agents; some may be missing."))
+async def _update(home: Path, names: Sequence[str], *, reads: bool) -> None:
+    redactor = Redactor(from_environment(os.environ))
+    try:
+        async with Library(home, redactor=redactor, sources=chosen_sources(names), keeps=_keeps(home)) as library:
+            pending = (await library.find()).pending
+        if reads and pending:
+            notice(_("Reading {n} sessions of other agents…").format(n=f"{pending:,}"))
+            async with aclosing(SessionReading(home, names, _keeps(home)).update()) as steps:
+                async for progress in steps:
+                    if progress.pending <= pending - _TOLD_EVERY:
+                        pending = progress.pending
+                        notice(_("{n} left").format(n=f"{pending:,}"))
+    except StoreBusyError:
+        notice(_("Another Handloom is reading sessions of other agents; some may be missing."))
 
 
-def _tell(progress: Progress) -> None:
-    if progress.pending and progress.pending % _TOLD_EVERY == 0:
-        notice(_("{n} left").format(n=f"{progress.pending:,}"))
-
-
-def _library(home: Path, names: Collection[str]) -> Library:
-    settings = load(home, os.environ).library
-    return Library(
-        home,
-        redactor=Redactor(from_environment(os.environ)),
-        sources=chosen_sources(names),
-        keeps=settings.keep,
-    )
+def _keeps(home: Path) -> bool:
+    return load(home, os.environ).library.keep

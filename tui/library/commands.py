@@ -7,11 +7,10 @@ list is open, so that keys are answered as fast as before.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import uuid
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -25,6 +24,7 @@ from tui.workspace.conversation_start import show_conversation
 if TYPE_CHECKING:
     from core.library.all_sessions import AllSessions
     from core.library.library import Library
+    from core.library.reading import SessionReading
     from core.library.records import Record
     from core.settings.config import Settings
     from core.store.conversations import ConversationInfo
@@ -87,32 +87,18 @@ class AgentSessions:
 
         Cancelling ends the process; what it has read is stored. Errors are reported.
         """
-        from core.interpreter import start_command
-        from core.library.update import request
+        from core.errors import StoreBusyError
+        from core.library.reading import ReadingError
 
-        settings = await self._settings()
-        process = await asyncio.create_subprocess_exec(
-            *start_command("core.library.update"),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            assert process.stdin is not None
-            assert process.stdout is not None
-            assert process.stderr is not None
-            process.stdin.write(request(self._home, await self._sources(), keeps=settings.library.keep).encode())
-            process.stdin.close()
-            async for line in process.stdout:
-                await self._read_records()
-                changed(json.loads(line)["pending"])
-            error = (await process.stderr.read()).decode("utf-8", "replace").strip()
-            if await process.wait() == 1 and error:
-                self._app.report(sanitize_line(error, 300))
-        finally:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+        reading = await self._reading()
+        with suppress(StoreBusyError):  # the other one's work is seen here too
+            try:
+                async with aclosing(reading.update()) as steps:
+                    async for progress in steps:
+                        await self._read_records()
+                        changed(progress.pending)
+            except ReadingError as error:
+                self._app.report(sanitize_line(str(error), 300))
 
     def is_only_copy(self, id: str) -> bool:
         """Whether its agent has deleted a session."""
@@ -140,10 +126,13 @@ class AgentSessions:
     # -- one session ---------------------------------------------------------------------------------------------------
 
     async def session(self, id: str) -> AgentSession:
-        """A session that was read as it is now, for a tab. Raises HandloomError."""
+        """A session for a tab, with its first events. Raises HandloomError if there are none."""
         from tui.replay.agent_tab import AgentSession
 
-        await self.read_now(id)
+        async with await self._library() as library:
+            is_begun = await library.read_beginning(id)
+        if not is_begun:
+            await self.read_now(id)
         record = self._records.get(id)
         file = None if record is None or record.is_gone else record.session.path
         return AgentSession(partial(self.read_now, id), partial(self.go_on, id), file)
@@ -152,12 +141,12 @@ class AgentSessions:
         """Read a session in its current version. Raises HandloomError if there is nothing to show."""
         from core.errors import UsageError
 
-        async with await self._library() as library:
-            if id not in await library.records():
-                return  # a branch of a session, which was read with it
-            record = await library.read_now(id)
-        if record.wrong and not record.was_read:
-            raise UsageError(_("This session cannot be read: {why}.").format(why=sanitize_line(record.wrong, 200)))
+        await self._read_records()
+        record = self._records.get(id)
+        if record is None:
+            return  # a branch of a session, which was read with it
+        if wrong := await (await self._reading()).read(id):
+            raise UsageError(_("This session cannot be read: {why}.").format(why=sanitize_line(wrong, 200)))
 
     @asynccontextmanager
     async def read_session(self, id: str) -> AsyncIterator[EventReader]:
@@ -250,6 +239,11 @@ class AgentSessions:
 
         library = (await self._settings()).library
         return [name for name in AGENTS if name not in library.off] if library.other_agents == "show" else []
+
+    async def _reading(self) -> SessionReading:
+        from core.library.reading import SessionReading
+
+        return SessionReading(self._home, await self._sources(), (await self._settings()).library.keep)
 
     async def _library(self) -> Library:
         from core.library.library import Library, chosen_sources

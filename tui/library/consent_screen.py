@@ -11,7 +11,7 @@ from textual.widgets import Static
 
 from tui.dialogs.answer_list import Effect, Row
 from tui.dialogs.choice_dialog import AnswersScreen
-from tui.i18n import _
+from tui.i18n import _, listed
 
 
 class ConsentScreen(AnswersScreen[str | None]):
@@ -49,13 +49,8 @@ class ConsentScreen(AnswersScreen[str | None]):
         with Vertical() as box:
             box.border_title = _("Sessions of other agents")
             box.border_subtitle = _("↑ ↓ choose · Enter answers · Esc cancels")
-            yield Static(Content(question.format(agents=_listed(self._agents))), id="consent-question")
+            yield Static(Content(question.format(agents=listed(self._agents))), id="consent-question")
             yield from self.answer_rows()
 
     def result(self, row: Row) -> str | None:
         return row.value or None
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The names as words of a sentence."""
-    return _("{names} and {last}").format(names=", ".join(names[:-1]), last=names[-1]) if names[1:] else "".join(names)

@@ -42,6 +42,11 @@ class AgentSession(NamedTuple):
 class AgentTab(FollowTab):
     """A session of another agent, read-only."""
 
+    is_reading = False
+    """Whether the session is being read."""
+    has_changed = False
+    """Whether its agent has written since the reading began."""
+
     @property
     def title(self) -> str:
         return _("Replay: {title}").format(title=self.name)
@@ -65,6 +70,8 @@ class AgentTab(FollowTab):
     def _follow_status(self) -> tuple[str, str]:
         if self.followed.is_gone:
             return "✕", _("deleted")
+        if self.is_reading:
+            return "…", _("reading the session")
         if self.watch is not None and self.at_end:
             return "●", _("at the end; what {agent} adds appears here").format(agent=self._current_state()[1])
         return "", ""
@@ -85,20 +92,32 @@ async def open_agent_session(
     )
     tab.forks = session.fork
     tab.playing = event_id is None
+    group = tab.work_group("session")
     if session.file is not None:
-        group = tab.work_group("session")
         tab.watch = watch(
             session.file,
-            lambda: app.attempt(_grow(app, tab, session), group, exclusive=True),
+            lambda: app.attempt(_grow(app, tab, session), group),
             EDITED | _MODIFIED,
             rest_s=REST_S,
         )
     replay_to(app, tab, event_id)
+    app.attempt(_grow(app, tab, session), group)
 
 
 async def _grow(app: Context, tab: AgentTab, session: AgentSession) -> None:
-    """Read what the agent has added."""
-    await session.read()
-    tab.needs_refresh = True
-    if tab in app.tabs.all and (tab.playing or not tab.busy):
-        replay_to(app, tab)
+    """Read what is new in the session, or everything after its first events, until it does not change any more."""
+    tab.has_changed = True
+    if tab.is_reading:
+        return
+    tab.is_reading = True
+    try:
+        while tab.has_changed:
+            tab.has_changed = False
+            app.wake(tab)
+            await session.read()
+            tab.needs_refresh = True
+            if tab in app.tabs.all and (tab.playing or not tab.busy):
+                replay_to(app, tab)
+    finally:
+        tab.is_reading = False
+        app.wake(tab)

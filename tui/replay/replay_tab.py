@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.events import AgentStateChangedObservation, Envelope, LLMMetrics, ModeAction
 from core.replay.player import SPEEDS, Player
-from core.replay.timeline import Highlights, Item, ReplayState
+from core.replay.timeline import NO_HIGHLIGHTS, Highlights, Item, ReplayState
 from tui.commands import keyed
 from tui.i18n import _
 from tui.replay.transport_bar import TransportState
@@ -57,6 +57,8 @@ class ReplayTab(Tab):
         self.playing = False
         self.target: int | None = None
         """The event that it is going to."""
+        self.needs_rebuild = False
+        """Whether the events were replaced, so that the position must be shown anew."""
         self.bookmarks: list[int] = []
         self.highlights = Highlights()
         self.hits: Sequence[int] = ()
@@ -181,10 +183,11 @@ class ReplayTab(Tab):
         self._wake()
 
     async def _seek(self, target: int, on_rebuilt: Callable[[], None]) -> None:
-        if target == self.player.position.event + 1:
+        if target == self.player.position.event + 1 and not self.needs_rebuild:
             self._apply_items(await self.player.next_event())
-        elif target != self.player.position.event or not self.events.rows:
+        elif target != self.player.position.event or not self.events.rows or self.needs_rebuild:
             self._rebuild(await self.player.seek(target))
+            self.needs_rebuild = False
             for _page in range(PAGES_BACK):
                 if len(self.chat.blocks) < ENOUGH_BLOCKS:
                     await self.read_back()
@@ -410,7 +413,8 @@ class FollowTab(ReplayTab):
         to_end = self.target is not None and self.target >= followed.count - 1
         self.needs_refresh = False
         try:
-            await followed.refresh()
+            if await followed.refresh():
+                self._show_anew()
         except BaseException:
             self.needs_refresh = True
             raise
@@ -421,6 +425,14 @@ class FollowTab(ReplayTab):
         if (before, was_gone) != (followed.owner, followed.is_gone):
             self.on_owner_change(self, before)
         self._wake()
+
+    def _show_anew(self) -> None:
+        """Have the next run show the position in the events that replaced the others."""
+        if self.target is None:
+            last = self.followed.count - 1
+            self.target = last if self.at_end and not self.playing else min(self.player.position.event, last)
+        self.needs_rebuild = True
+        self.highlights, self._highlights_upto = NO_HIGHLIGHTS, 0
 
     def _apply_items(self, items: Sequence[Item]) -> None:
         if not self.shown:

@@ -14,6 +14,7 @@ from typing import Any
 
 from core.environment import home_folder
 from core.errors import ExitStatus
+from core.library.own_conversations import own_id
 from core.rerun import runner
 from core.rerun.alignment import Pair, Pairing
 from core.rerun.comparison import Comparison, Outcome
@@ -36,7 +37,7 @@ async def run(options: argparse.Namespace) -> int:
     settings = load(home, os.environ, runtime=options.runtime, agent__confirm=options.confirm)
     interrupted = interrupts()
     async with command_manager(home, settings) as manager:
-        conversation_id = await manager.store.listing.resolve(options.id)
+        conversation_id = await own_id(manager.store, options.id)
         rerun = await runner.start_rerun(
             manager, conversation_id, workspace=options.workspace or "", stop_at_difference=options.stop_at_first
         )

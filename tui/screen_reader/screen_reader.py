@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
 from core.headless import compact_argument
+from core.library.own_conversations import own_id
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
 from tui.screen_reader.answers import TrustQuestion, answer, question_about, question_lines
@@ -55,7 +56,7 @@ async def _open(options: StartOptions, manager: ConversationManager) -> AgentSes
         here = [c for c in await manager.list() if c.workspace == options.workspace and not c.parent]
         wanted = here[0].id if here else ""
     if wanted:
-        return await manager.open(await manager.store.listing.resolve(wanted), model=options.model or "")
+        return await manager.open(await own_id(manager.store, wanted), model=options.model or "")
     model = options.model or manager.settings.model
     if not model:
         raise UsageError(NO_MODEL)

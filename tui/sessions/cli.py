@@ -6,6 +6,7 @@ For people, aligned lines as wide as the terminal; for scripts (`--json`), one o
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import os
 import sys
@@ -18,7 +19,8 @@ from rich.cells import cell_len, set_cell_size
 
 from core.environment import home_folder
 from core.errors import ExitStatus, HandloomError, UsageError
-from core.import_export.agents.names import AGENTS
+from core.import_export.agents.names import AGENTS, present
+from core.library.own_conversations import own_id
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 from core.settings.config import load
@@ -27,7 +29,7 @@ from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from core.store.search_index import Hit
 from tui.cli.output import can_ask, is_confirmed, notice, say
-from tui.i18n import _, counted
+from tui.i18n import _, counted, listed
 from tui.library.cli import all_sessions
 from tui.sessions.conversation_list import bytes_of, dollars
 from tui.sessions.filter_chips import STATES
@@ -57,9 +59,20 @@ async def list_conversations(options: argparse.Namespace) -> int:
         else:
             async with EventReader(home) as reader:
                 found = await reader.conversations(limit=ALL, where=where)
+            if sys.stdout.isatty() and not options.json:
+                await _tell_about_agents(home)
     for info in found:
         say(json.dumps(info_to_dict(info)) if options.json else info_line(info, _width()))
     return ExitStatus.FINISHED
+
+
+async def _tell_about_agents(home: Path) -> None:
+    """Name the agents whose sessions could be listed too, while the user has not said whether they shall be."""
+    if load(home, os.environ).library.other_agents == "ask":
+        titles = await asyncio.to_thread(present, Path.home())
+        text = _("{agents} saved sessions on this machine. `handloom list --all-agents` shows them too.")
+        if titles:
+            notice(text.format(agents=listed(titles)))
 
 
 def info_to_dict(info: ConversationInfo) -> dict[str, Any]:
@@ -169,7 +182,7 @@ async def rename(options: argparse.Namespace) -> int:
         raise UsageError("The name cannot be empty. Give a name.")
     title = without_secrets(title, Redactor(from_environment(os.environ)))
     async with EventStore(home_folder(os.environ)) as store:
-        await store.rename(await store.listing.resolve(options.id), title)
+        await store.rename(await own_id(store, options.id), title)
     return ExitStatus.FINISHED
 
 
@@ -180,7 +193,7 @@ async def delete(options: argparse.Namespace) -> int:
     home = home_folder(os.environ)
     settings = load(home, os.environ)
     async with command_manager(home, settings) as manager:
-        ids = [await manager.store.listing.resolve(text) for text in dict.fromkeys(options.ids)]
+        ids = [await own_id(manager.store, text) for text in dict.fromkeys(options.ids)]
         if not options.yes:
             for id in ids:
                 await _list_deletion(manager.store, id)

@@ -24,6 +24,7 @@ from tui.dialogs.dialog import SureScreen
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group, keyed
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
+from tui.workspace.mode_words import mode_words
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
@@ -259,9 +260,16 @@ async def consents(app: Context, tab: ConversationTab) -> bool:
         return True
     question = _(
         "This conversation was imported from “{origin}”. Others wrote it, the agent will read all of it, and it may "
-        "contain text that is meant to mislead the agent. Continue it?"
+        "contain text that is meant to mislead the agent."
+    )
+    facts = tab.facts
+    where = (
+        _("Its commands run in a sandbox, in the mode “{mode}”. Continue?")
+        if facts.isolated
+        else _("Its commands run without a sandbox, in the mode “{mode}”. Continue?")
     )
     asked = question.format(origin=sanitize_line(tab.session.consent.origin, 60))
+    asked = f"{asked} {where.format(mode=mode_words(facts.confirm_mode))}"
     if not await app.push_screen_wait(SureScreen(asked, _("continue"))):
         return False
     await tab.session.consent.give()

@@ -6,6 +6,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from core.library.own_conversations import own_id
 from tui.i18n import _
 from tui.models.commands import pick_model
 from tui.replay.replay_start import follow
@@ -46,7 +47,7 @@ async def open_first(app: Context) -> None:
             app.flash(_("This folder has no conversation yet; this is a new one."))
     if wanted:
         try:
-            id = await app.manager.store.listing.resolve(wanted)
+            id = await own_id(app.manager.store, wanted)
             folders = [c.workspace for c in await app.manager.list() if c.id == id]
             await ask_trust(app, folders[0] if folders else app.options.workspace)
             await app.tabs.add(await _open(app, app.manager, id))

@@ -222,7 +222,7 @@ class _Session:
     def _read(self) -> Iterator[Record]:
         bad, unknown = 0, set()
         with files.open_below(self.session.root, self.session.path) as file:
-            for line in files.lines(file):
+            for line in files.lines(file, self.session.first_bytes):
                 if not isinstance(line.value, dict):
                     bad += line.wrong != "cut off"  # the last line of a session that runs
                     yield Record(line.number, {"wrong": line.wrong or "not an object", "value": line.value})

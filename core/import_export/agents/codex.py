@@ -47,6 +47,7 @@ MAX_UNPACKED_BYTES = 2 * 1024**3
 _EDGE_BYTES = 2 * files.EDGE_BYTES
 """Instructions come before the first prompt."""
 _INDEX_BYTES = 1 << 20
+_FORKED_AT = "forked_from_ordinal_exclusive"
 _COPY_TIME = timedelta(seconds=1)
 """A copy is written at once."""
 _FILE = re.compile(
@@ -79,10 +80,12 @@ def discover(places: Places) -> Iterator[AgentSession]:
 def read(session: AgentSession) -> Transcript:
     """The session without the turns that the user took back; each state before that is a branch."""
     warnings: list[str] = []
-    records = _records(session.root, session.path, warnings)
+    records = _records(session.root, session.path, warnings, first_bytes=session.first_bytes)
     meta = next((record.payload for record in records if record.kind == "session_meta"), {})
     if (mode := files.text(meta, "history_mode")) not in _MODES:
         warnings.append(f"The history mode {mode[:40]!r} is not known to this version; some events may be missing.")
+    if session.first_bytes and _FORKED_AT in meta:
+        raise Fault("a fork is read as a whole, after the session that it goes on from")
     copied = _copied(records, meta)
     history = _history(session.root, meta, warnings, {session.id})
     records, copied = [*history, *records], len(history) + copied
@@ -186,7 +189,7 @@ def _time_of(id: str) -> datetime | None:
 # -- the file ----------------------------------------------------------------------------------------------------------
 
 
-def _records(root: Path, path: Path, warnings: list[str], prefix: str = "") -> list[Record]:
+def _records(root: Path, path: Path, warnings: list[str], prefix: str = "", *, first_bytes: int = 0) -> list[Record]:
     """The records of a file in the order of their ordinals, or as they are if not all have one."""
     found, bad = [], 0
     if path.suffix == ".json":  # versions of the first half of 2025
@@ -195,7 +198,7 @@ def _records(root: Path, path: Path, warnings: list[str], prefix: str = "") -> l
         values = [files.inner(whole, "session"), *files.items(whole, "items")]
         return [record_of(number, value) for number, value in enumerate(values, 1)]
     with _opened(root, path) as file:
-        for line in files.lines(file):
+        for line in files.lines(file, first_bytes):
             place = f"{prefix}{line.number}" if prefix else line.number
             if isinstance(line.value, dict):
                 found.append(record_of(place, line.value))
@@ -246,7 +249,7 @@ class _Bounded(io.RawIOBase):
 def _copied(records: list[Record], meta: JsonObject) -> int:
     """How many records at the beginning of a fork are copies of its parent's records."""
     metas = [place for place, record in enumerate(records) if record.kind == "session_meta"]
-    if "forked_from_ordinal_exclusive" in meta or (len(metas) < 2 and "forked_from_id" not in meta):
+    if _FORKED_AT in meta or (len(metas) < 2 and "forked_from_id" not in meta):
         return 0
     own = files.text(meta, "id")
     for place, record in enumerate(records):
@@ -263,7 +266,7 @@ def _copied(records: list[Record], meta: JsonObject) -> int:
 
 def _history(root: Path, meta: JsonObject, warnings: list[str], seen: set[str]) -> list[Record]:
     """The records of the parent's file that come before a fork."""
-    end, parent = meta.get("forked_from_ordinal_exclusive"), files.text(meta, "forked_from_id")
+    end, parent = meta.get(_FORKED_AT), files.text(meta, "forked_from_id")
     if not isinstance(end, int) or not parent:
         return []
     paths = (file.path for folder in _FOLDERS[::-1] for file in files.walk(root / folder, _SUFFIXES))

@@ -123,15 +123,19 @@ def open_below(root: Path, path: Path) -> BinaryIO:
     return os.fdopen(fd, "rb")
 
 
-def lines(file: BinaryIO) -> Iterator[Line]:
+def lines(file: BinaryIO, first_bytes: int = 0) -> Iterator[Line]:
     """The lines of a file, read one at a time. Empty lines are left out; a bad line is told, and the next is read.
 
-    After `MAX_LINES_BYTES` or `MAX_VALUES`, no more is read.
+    With `first_bytes`, only the lines that end within so many bytes. After `MAX_LINES_BYTES` or `MAX_VALUES`, no more
+    is read.
     """
     number = size = values = 0
-    while number < MAX_LINES and (data := file.readline(MAX_LINE_BYTES + 1)):
+    longest = min(MAX_LINE_BYTES, first_bytes or MAX_LINE_BYTES)
+    while number < MAX_LINES and (data := file.readline(longest + 1)):
         number += 1
         size += len(data)
+        if first_bytes and size > first_bytes:
+            return
         is_long = len(data) > MAX_LINE_BYTES and not data.endswith(b"\n")
         values += 0 if is_long else _values(data)
         if size > MAX_LINES_BYTES or values > MAX_VALUES:

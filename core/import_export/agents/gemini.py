@@ -158,7 +158,7 @@ def read(session: AgentSession) -> Transcript:
                 raise Fault("it is not a session of Gemini CLI")
             log.apply(1, {**about, "sessionId": session.id} if "id" not in about else about)
         else:
-            for line in files.lines(file):
+            for line in files.lines(file, session.first_bytes):
                 if isinstance(line.value, dict):
                     log.apply(line.number, line.value)
                 else:

@@ -68,7 +68,7 @@ def read(session: AgentSession) -> Transcript:
     messages: list[tuple[Any, JsonObject]] = []
     about, wrong = {}, 0
     with files.open_below(session.root, session.path) as file:
-        for line in files.lines(file):
+        for line in files.lines(file, session.first_bytes):
             if not isinstance(line.value, dict):
                 wrong += 1
             elif not messages and not about and "role" not in line.value:

@@ -11,7 +11,7 @@ class Agent(NamedTuple):
     title: str
     """Shown to people."""
     traces: tuple[str, ...]
-    """Folders below the user's home, one of which is there if the agent was used."""
+    """Folders below the user's home, one of which has files if the agent was used."""
 
 
 AGENTS: Mapping[str, Agent] = {
@@ -33,8 +33,10 @@ AGENTS: Mapping[str, Agent] = {
 
 
 def present(home: Path) -> list[str]:
-    """The titles of the agents that were used on this machine, told from their folders alone. Blocks."""
-    return [agent.title for agent in AGENTS.values() if any((home / trace).is_dir() for trace in agent.traces)]
+    """The titles of the agents that were used on this machine, told from the names in their folders. Blocks."""
+    from core.import_export.agents.files import walk
+
+    return [agent.title for agent in AGENTS.values() if any(any(walk(home / trace)) for trace in agent.traces)]
 
 
 def is_agent_record(kind: str) -> bool:

@@ -93,6 +93,8 @@ class AgentSession:
     """The same in all sessions that begin with the same records: the one that was begun first is their parent."""
     begun_at: datetime | None = None
     """When its file was begun, if that is later than `started_at`."""
+    first_bytes: int = 0
+    """Have `read` stop after the lines within so many bytes; 0 reads all. Heeded for files with one record a line."""
 
 
 @dataclass(frozen=True, slots=True)
