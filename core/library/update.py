@@ -7,6 +7,7 @@ of JSON for each step, and for an error; its end is the end of the request. `cor
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import sys
@@ -90,7 +91,15 @@ def _call_alone(function: Callable[..., T], *args: Any) -> T:
 
 
 def _pool(count: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(count, get_context("forkserver"), initializer=_limit_memory)
+    return ProcessPoolExecutor(count, get_context("forkserver"), initializer=_begin)
+
+
+def _begin() -> None:
+    """What a process that reads does first: its many small objects are in no cycles, and looking for some takes a fifth
+    of the time.
+    """
+    gc.disable()
+    _limit_memory()
 
 
 def _limit_memory() -> None:

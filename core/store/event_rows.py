@@ -90,8 +90,8 @@ class Facts:
     def after_form(self, form: Mapping[str, Any]) -> Facts:
         """As `after`, of an event in its stored form that fits its kind."""
         facts = self
-        if "llm_metrics" in form:
-            facts = replace(facts, has_cost=True, cost=form["llm_metrics"]["accumulated_cost"])
+        if "llm_metrics" in form:  # many times faster than `replace`
+            facts = Facts(facts.state, True, form["llm_metrics"]["accumulated_cost"], facts.first_line)
         if form.get("observation") == AgentStateChangedObservation.kind:
             facts = replace(facts, state=str(form["extras"]["agent_state"]))
         elif form.get("action") == MessageAction.kind and form["source"] == "user" and not facts.first_line:

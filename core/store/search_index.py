@@ -89,7 +89,9 @@ def text_of(body: str) -> str:
 def text_of_form(data: Mapping[str, Any]) -> str:
     """As `text_of`, of the parsed body."""
     found: list[str] = []
-    _collect({name: value for name, value in data.items() if name not in _OUTSIDE}, found)
+    for name, value in data.items():
+        if name not in _OUTSIDE and name not in _NOT_TEXT:
+            _collect(value, found)
     text = "\n".join(found)[:MAX_CHARS]
     return text if text.isascii() else text.encode(errors="replace").decode()  # SQLite refuses lone surrogates
 
@@ -108,6 +110,8 @@ def _collect(value: Any, found: list[str]) -> None:
 
 def runs_of(text: str) -> str:
     """The text for `characters`: the runs of characters in scripts without spaces."""
+    if text.isascii():
+        return ""
     return "".join(run + _END for run in _CJK.findall(text))
 
 

@@ -250,11 +250,13 @@ class _Session:
     def _facts(self) -> Facts:
         results: dict[str, JsonObject] = {}
         usages: dict[str, Usage] = {}
+        told: dict[str, JsonObject] = {}
         for record in self.records:
             for block in record.results:
                 results.setdefault(files.text(block, "tool_use_id"), files.inner(record.fields, "toolUseResult"))
-            if usage := record.usage:  # the first lines of an answer may have been written before its end
-                before = usages.get(record.answer)
+            if (fields := record.usage_fields) and fields != told.get(record.answer):
+                # the first lines of an answer may have been written before its end
+                told[record.answer], usage, before = fields, record.usage, usages.get(record.answer)
                 if before is None or before.completion < usage.completion:
                     usages[record.answer] = usage
         children = {call: _AGENT + agent for call, info in results.items() if (agent := files.text(info, "agentId"))}

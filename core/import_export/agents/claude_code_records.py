@@ -90,11 +90,14 @@ class Record:
         return "" if model == "<synthetic>" else model
 
     @property
-    def usage(self) -> Usage | None:
+    def usage_fields(self) -> JsonObject:
+        """The tokens of its answer so far, as it has them; empty without."""
+        return files.inner(self.fields, "message", "usage") if self.answer else {}
+
+    @property
+    def usage(self) -> Usage:
         """The tokens of its answer so far."""
-        usage = files.inner(self.fields, "message", "usage") if self.answer else {}
-        if not usage:
-            return None
+        usage = self.usage_fields
         written, cached = (files.number(usage, f"cache_{name}_input_tokens") for name in ("creation", "read"))
         return Usage(
             model=self.model,

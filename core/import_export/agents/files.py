@@ -51,6 +51,8 @@ _TOKEN = re.compile(r'"(?:[^"\\]++|\\.)*+["\\]?|[][{}:,]|[^][{}:,"\s]+', re.DOTA
 _CUT_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{0,3})?\Z")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _STEPS = 1_000
+_OBJECT, _NUMBER = (dict, Mapping), (int, float)
+"""Made once: `dict | Mapping` makes a type each time, and these are looked at in every record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,33 +275,33 @@ def cell(row: Mapping[str, Any], key: str) -> Any:
 
 def text(value: Any, key: str) -> str:
     """A text field of an object; empty if it is missing or not a text."""
-    found = value.get(key) if isinstance(value, dict | Mapping) else None
+    found = value.get(key) if isinstance(value, _OBJECT) else None
     return found if isinstance(found, str) else ""
 
 
 def number(value: Any, key: str) -> int:
     """A count in an object; 0 if it is missing or not a count."""
-    found = value.get(key) if isinstance(value, dict | Mapping) else None
-    return int(found) if isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
+    found = value.get(key) if isinstance(value, _OBJECT) else None
+    return int(found) if isinstance(found, _NUMBER) and not isinstance(found, bool) and 0 <= found < 2**53 else 0
 
 
 def dollars(value: Any, key: str) -> float | None:
     """A cost in an object; None if it is missing or none."""
-    found = value.get(key) if isinstance(value, dict | Mapping) else None
-    is_cost = isinstance(found, int | float) and not isinstance(found, bool) and 0 <= found < 2**53
+    found = value.get(key) if isinstance(value, _OBJECT) else None
+    is_cost = isinstance(found, _NUMBER) and not isinstance(found, bool) and 0 <= found < 2**53
     return float(found) if is_cost and found is not None else None
 
 
 def inner(value: Any, *keys: str) -> dict[str, Any]:
     """The object at a path of keys; empty if there is none."""
     for key in keys:
-        value = value.get(key) if isinstance(value, dict | Mapping) else None
-    return dict(value) if isinstance(value, dict | Mapping) else {}
+        value = value.get(key) if isinstance(value, _OBJECT) else None
+    return dict(value) if isinstance(value, _OBJECT) else {}
 
 
 def items(value: Any, key: str) -> list[Any]:
     """A list in an object; empty if it is missing or not a list."""
-    found = value.get(key) if isinstance(value, dict | Mapping) else None
+    found = value.get(key) if isinstance(value, _OBJECT) else None
     return found if isinstance(found, list) else []
 
 

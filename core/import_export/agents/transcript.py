@@ -271,22 +271,16 @@ class Transcript:
         return found
 
     def _add(self, form: JsonObject, source: str) -> None:
-        place = {"id": len(self.forms), "timestamp": self._timestamp, "source": source}
-        imported = {"imported": {"record": self._record}} if self._record else {}
-        self.forms.append({**place, **form, **imported})
+        placed = {"id": len(self.forms), "timestamp": self._timestamp, "source": source, **form}
+        if self._record:
+            placed["imported"] = {"record": self._record}
+        self.forms.append(placed)
 
 
 def iso_time(value: Any) -> str:
     """An ISO time, or a number of seconds or milliseconds, as an ISO time in UTC; empty if it is none."""
-    try:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MS_FROM else value, UTC).isoformat()
-        if isinstance(value, str) and value:
-            found = datetime.fromisoformat(value)
-            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC).isoformat()
-    except (ValueError, OverflowError, OSError):
-        pass
-    return ""
+    found = as_time(value)
+    return "" if found is None else found.isoformat()
 
 
 def local_time(value: Any) -> str:
@@ -299,9 +293,18 @@ def local_time(value: Any) -> str:
 
 
 def as_time(value: Any) -> datetime | None:
-    """As `iso_time`, as a time."""
-    text = iso_time(value)
-    return datetime.fromisoformat(text) if text else None
+    """As `iso_time`, as a time; None if it is none."""
+    try:
+        if isinstance(value, str) and value:
+            found = datetime.fromisoformat(value)
+            if found.tzinfo is UTC:  # most are
+                return found
+            return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return datetime.fromtimestamp(value / 1000 if abs(value) >= _MS_FROM else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        pass
+    return None
 
 
 def difference(before: str, after: str, path: str) -> str | None:
