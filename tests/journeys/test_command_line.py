@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import stat
 import subprocess
@@ -16,7 +17,7 @@ import pytest
 from core.security.confirmation import ConfirmMode
 from core.store import conversations
 from tests.doubles import FINISH, bash, write_script
-from tests.program import Ended, Handloom, events_in_archive
+from tests.program import HANDLOOM, Ended, Handloom, events_in_archive
 from tui.cli import command_line
 from tui.cli.command_line import parse
 
@@ -357,18 +358,23 @@ def test_what_is_neither_a_command_nor_a_sentence_is_refused(arguments: list[str
     assert ended.value.code == 2
 
 
-def test_bash_completes_commands_and_options(tmp_path: Path) -> None:
+def test_bash_completes_commands_options_and_ids(tmp_path: Path) -> None:
     handloom = Handloom(tmp_path)
     script = tmp_path / "completion.bash"
     script.write_text(handloom("completion", "bash").out)
+    model = write_script(tmp_path, [{"text": "Done."}])
+    id = handloom("run", "Say that it is done.", "--model", model).conversation
     complete = f"""
+        handloom() {{ {shlex.join(HANDLOOM)} "$@"; }}
         source {script}
         function=$(complete -p handloom | sed 's/.*-F \\([^ ]*\\).*/\\1/')
         COMP_WORDS=(handloom "$@"); COMP_CWORD=$#; $function handloom "${{COMP_WORDS[-1]}}" "${{COMP_WORDS[-2]}}"
         echo "${{COMPREPLY[@]}}"
     """
-    for words, found in {("exp",): "export", ("run", "--la"): "--last", ("completion", "f"): "fish"}.items():
-        done = subprocess.run(["bash", "-c", complete, "bash", *words], capture_output=True, text=True, check=True)
+    expected = {("exp",): "export", ("run", "--la"): "--last", ("completion", "f"): "fish"}
+    for words, found in (*expected.items(), (("show", id[:4]), id), (("run", "--resume", ""), id)):
+        command = ["bash", "-c", complete, "bash", *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=handloom.environ)
         assert done.stdout.split() == [found], done.stderr
 
 
