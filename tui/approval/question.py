@@ -35,7 +35,7 @@ from core.security.patterns import WorkFolders
 from core.security.risk_rules import RULES
 from core.security.suggested_rules import Reach, proposal, reach_of
 from tui.approval.risk_text import BROKEN, NOT_UNDERSTOOD, REASON_CELLS, asker, risk_of, risk_words, rule_words
-from tui.i18n import _
+from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 MAX_REASONS = 5
@@ -100,7 +100,10 @@ def ask_about(envelope: Envelope, folders: WorkFolders | None = None) -> Questio
         *(_unquoted(reason, body) for reason in (judged.reasons if judged is not None else ())),
         *_look_alikes(body),
     )
-    question = replace(question, reasons=tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS]))
+    shown = tuple(sanitize_line(reason, REASON_CELLS) for reason in reasons[:MAX_REASONS])
+    if left := len(reasons) - len(shown):
+        shown = (*shown, counted(left, "and {n} more reason", "and {n} more reasons"))
+    question = replace(question, reasons=shown)
     question = replace(question, rule=rule_words(asker(event)), stays=judged is not None and judged.stays)
     rule = judged.rule if judged is not None else ""
     starts_at_deny = risk_of(event, read) == "high" or rule in NOT_UNDERSTOOD or _is_unknown(event, facts)

@@ -92,19 +92,25 @@ class Tabs:
 
     def show_number(self, digit: str) -> None:
         if int(digit) <= len(self.all):
-            self.show(self.all[int(digit) - 1])
+            self._go_to(self.all[int(digit) - 1])
         else:
             self._app.flash(_("There is no tab {digit}.").format(digit=digit))
 
     def show_index(self, index: int) -> None:
         """Show the tab at this index, if there is one."""
         if 0 <= index < len(self.all):
-            self.show(self.all[index])
+            self._go_to(self.all[index])
 
     def step(self, step: int) -> None:
         """Show the next tab, or with -1 the one before; after the last comes the first."""
         if self.current is not None:
-            self.show(self.all[(self.all.index(self.current) + step) % len(self.all)])
+            self._go_to(self.all[(self.all.index(self.current) + step) % len(self.all)])
+
+    def _go_to(self, tab: Tab) -> None:
+        """Show a tab that the user chose; what flashed was about the one before."""
+        if tab is not self.current:
+            self._app.flash("")
+        self.show(tab)
 
     def move(self, step: int) -> None:
         """Move the current tab to the right, or with -1 to the left."""
