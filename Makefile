@@ -77,8 +77,9 @@ pictures: setup ## record the pictures in docs/ from the running program
 	@$(BIN)/python -m tests.pictures && $(BIN)/python -m tests.tour
 	@$(BIN)/python -m tests.terminal_picture
 
-casts: setup ## record docs/questions-*.cast from the running program: every kind of question, answered by keyboard
-	@HANDLOOM_CASTS="$(CURDIR)/docs" $(BIN)/python -m pytest -q tests/journeys/test_questions.py -k every_kind
+casts: setup ## record docs/*.cast from the running program: every kind of question, and the sessions of three agents
+	@HANDLOOM_CASTS="$(CURDIR)/docs" $(BIN)/python -m pytest -q tests/journeys/test_questions.py \
+		tests/journeys/test_agent_sessions.py -k "every_kind or found_searched"
 
 documents: setup ## write the parts of docs/ that are generated from the program and its tests
 	@$(BIN)/python -m tests.documents

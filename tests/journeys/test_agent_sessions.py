@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.journeys.recorder import Recorder
 from tests.journeys.test_take_over import workspace
 from tests.library.agents import MINI_TASK, claude_answer, write_all, write_broken_database, write_claude
 from tests.program import Handloom
@@ -101,39 +102,41 @@ def _files(home: Path) -> dict[str, tuple[int, bytes]]:
 
 @pytest.mark.tmux
 class TestScreen:
-    def test_found_searched_replayed_and_continued(self, handloom: Handloom, user: Path) -> None:
+    def test_found_searched_replayed_and_continued(self, handloom: Handloom, user: Path, tmp_path: Path) -> None:
         before = _files(user)
         turns: list[dict[str, object]] = [{"text": "I go on with the pump."}] * 6  # some were played by Claude Code
         with workspace(handloom, *turns, columns=120) as terminal:
+            seen = Recorder(terminal, 120, 30)
             terminal.press("C-s")
-            terminal.wait_for("Claude Code, Codex and mini-swe-agent saved sessions on this machine.")
+            seen.sees("Claude Code, Codex and mini-swe-agent saved sessions on this machine.")
             terminal.choose(2)
-            terminal.wait_for("Mend the pump", "Is there a spare part?", MINI_TASK)
+            seen.sees("Mend the pump", "Is there a spare part?", MINI_TASK)
             terminal.press("Tab")
             terminal.type("washer")
-            terminal.wait_for("8 matches", "Claude Code: Mend", "Codex: Is there", "mini-swe-agent: Say")
+            seen.sees("8 matches", "Claude Code: Mend", "Codex: Is there", "mini-swe-agent: Say")
             terminal.press("Tab")
-            terminal.wait_for("0 of 4", "No conversations match")
+            seen.sees("0 of 4", "No conversations match")
             terminal.press("C-u")
-            terminal.wait_for("Filter by title")
+            seen.sees("Filter by title")
             terminal.type("Mend")
-            terminal.wait_for("1 of")
+            seen.sees("1 of")
             terminal.press("Enter")
-            terminal.wait_for("Replay: Mend the pump", "cat pump.txt")
+            seen.sees("Replay: Mend the pump", "cat pump.txt")
             terminal.press("End")
-            terminal.wait_for("new washer", "The washer is new now.", "at the end")
+            seen.sees("new washer", "The washer is new now.", "at the end")
             terminal.press("f")
-            terminal.wait_for("Continue in which folder?", "its folder")
+            seen.sees("Continue in which folder?", "its folder")
             terminal.press("Enter")
-            terminal.wait_for("(fork)", "stopped")
+            seen.sees("(fork)", "stopped")
             terminal.type("Go on, please")
             terminal.press("Enter")
-            terminal.wait_for("This conversation was imported", "Others")
+            seen.sees("This conversation was imported", "Others")
             terminal.choose(2)
-            terminal.wait_for("I go on with the pump.")
+            seen.sees("I go on with the pump.")
             terminal.type("/spending")
             terminal.press("Enter")
-            terminal.wait_for("Costs of other agents", "By model", "claude-opus-4-5")
+            seen.sees("Costs of other agents", "By model", "claude-opus-4-5")
+            seen.save(tmp_path, "agents-120x30.cast")
             terminal.press("Escape", "C-q")
         assert _files(user) == before
         (forked,) = [line for line in handloom.conversations() if line["origin"] == "fork"]

@@ -6,9 +6,7 @@ What was on the screen is kept as an asciicast: in HANDLOOM_CASTS, where that na
 from __future__ import annotations
 
 import json
-import os
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -16,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.doubles import FINISH, bash, call, write_script
+from tests.journeys.recorder import Recorder
 from tests.journeys.terminal import GUARD_MS, Terminal
 from tests.program import ROOT, Handloom
 
@@ -66,25 +65,6 @@ def last_turns() -> list[dict[str, Any]]:
     ]
 
 
-class Recorder:
-    """The screens of a terminal as an asciicast, a frame for each that is waited for."""
-
-    def __init__(self, terminal: Terminal, columns: int, rows: int) -> None:
-        self.terminal = terminal
-        self._begun = time.monotonic()
-        self._lines = [json.dumps({"version": 2, "width": columns, "height": rows})]
-
-    def sees(self, *texts: str, gone: bool = False) -> str:
-        """Wait for texts, and keep the screen."""
-        screen = self.terminal.wait_for(*texts, gone=gone)
-        drawn = "\x1b[H\x1b[2J" + screen.rstrip("\n").replace("\n", "\r\n")
-        self._lines.append(json.dumps([round(time.monotonic() - self._begun, 2), "o", drawn]))
-        return screen
-
-    def save(self, path: Path) -> None:
-        path.write_text("\n".join(self._lines) + "\n", "utf-8")
-
-
 @pytest.mark.parametrize("size", [(160, 48), (80, 24), (40, 12)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tuple[int, int]) -> None:
     handloom = Handloom(tmp_path, HANDLOOM__LLM__NUM_RETRIES="1")
@@ -116,7 +96,7 @@ def test_every_kind_of_question_is_answered_by_keyboard(tmp_path: Path, size: tu
         seen.terminal = terminal
         terminal.handloom("--model", write_script(tmp_path, last_turns(), "last.yaml"))
         _answer_rest(terminal, seen)
-        seen.save(Path(os.environ.get("HANDLOOM_CASTS") or tmp_path, f"questions-{size[0]}x{size[1]}.cast"))
+        seen.save(tmp_path, f"questions-{size[0]}x{size[1]}.cast")
         terminal.press("C-q")
         terminal.wait_for("NO SANDBOX", gone=True)
     assert (handloom.workspace / "build").is_dir()
