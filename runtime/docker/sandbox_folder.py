@@ -19,6 +19,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -113,10 +114,17 @@ class SandboxFolder:
         return ""
 
     def socket(self) -> str:
-        """Return the path of the server's socket; if it is too long, through a descriptor open until `release`."""
+        """Return the path of the server's socket; if it is too long, through a descriptor open until `release`.
+
+        Raises OSError if it is too long where paths through descriptors do not exist.
+        """
         path = self.inside / SOCKET
         if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
             return str(path)
+        if sys.platform != "linux":
+            raise OSError(
+                errno.ENAMETOOLONG, "its name is too long for a socket; set HANDLOOM_HOME to a shorter folder"
+            )
         if self._inside_fd is None:
             self._inside_fd = os.open(self.inside, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         return f"/proc/self/fd/{self._inside_fd}/{SOCKET}"
@@ -128,7 +136,7 @@ class SandboxFolder:
         existed when the server became ready, before any command ran. A later process compares it with SOCKET_ID.
         Raises OSError.
         """
-        if not hasattr(os, "O_PATH"):  # macOS: programs in the engine's virtual machine cannot create sockets here
+        if sys.platform != "linux":  # macOS: programs in the engine's virtual machine cannot create sockets here
             return self.socket()
         path = self.inside / SOCKET
         if self._socket_fd is None:

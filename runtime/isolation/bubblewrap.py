@@ -222,6 +222,8 @@ def hidden_arguments(command: list[str]) -> Iterator[tuple[list[str], tuple[int,
 
 
 def _in_memory(data: bytes, stack: ExitStack) -> int:
+    if sys.platform != "linux":
+        raise BubblewrapError("bubblewrap needs Linux")
     fd = os.memfd_create("handloom", 0)
     stack.callback(os.close, fd)
     os.write(fd, data)

@@ -185,7 +185,9 @@ async def wait_for_exit(process: subprocess.Popen[bytes]) -> int:
 
 
 async def wait_until_gone(pid: int) -> None:
-    """Wait until a process has ended, using its pidfd."""
+    """Wait until a process has ended, using its pidfd, which only Linux has."""
+    if sys.platform != "linux":
+        raise NotImplementedError
     try:
         fd = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -231,11 +233,12 @@ def _from_proc() -> Iterator[tuple[int, _Entry]]:
 
 def _from_ps() -> Iterator[tuple[int, _Entry]]:
     listing = subprocess.run(
-        ["ps", "-axo", "pid=,ppid=,pgid=,sess=,stat="], capture_output=True, text=True, check=False, timeout=5
+        ["ps", "-axo", "pid=,ppid=,pgid=,stat="], capture_output=True, text=True, check=False, timeout=5
     ).stdout
     for line in listing.splitlines():
-        pid, parent, group, session, state = line.split(None, 4)
-        yield int(pid), _Entry(int(parent), int(group), int(session, 16), state.startswith("Z"))
+        pid, parent, group, state = line.split(None, 3)
+        with suppress(OSError):  # it has ended meanwhile, or is another user's; macOS's ps prints no session
+            yield int(pid), _Entry(int(parent), int(group), os.getsid(int(pid)), state.startswith("Z"))
 
 
 GRACE_S = 1.0
@@ -265,6 +268,8 @@ async def end_job(pid: int) -> None:
 
 
 def _jobs_from_proc(pids: Iterable[int]) -> Iterator[Job]:
+    if sys.platform != "linux":
+        return
     ticks = os.sysconf("SC_CLK_TCK")
     booted_at = time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
     for pid in pids:

@@ -24,7 +24,13 @@ PS1_BEGIN = "###PS1JSON###"
 PS1_END = "###PS1END###"
 _LEAD = "\x1e"
 
+MIN_BASH = (4, 4)
+"""The first bash with `${NAME@P}`. macOS has 3.2."""
 INIT_SCRIPT = r"""
+if [[ ${BASH_VERSINFO[0]} -lt @MAJOR@ || ${BASH_VERSINFO[0]} -eq @MAJOR@ && ${BASH_VERSINFO[1]} -lt @MINOR@ ]]; then
+    echo "bash @MAJOR@.@MINOR@ or newer is needed, and this is $BASH_VERSION. On macOS, brew install bash"
+    exit 1
+fi
 unset HISTFILE MAILCHECK
 set +o history +H
 __handloom_nonce=@NONCE@
@@ -112,6 +118,7 @@ command started keeps its copies. The values are in no line that bash could trac
 def init_script(nonce: str) -> str:
     """Return the shell's init file for a session with this nonce."""
     script = INIT_SCRIPT.replace("@NONCE@", nonce).replace("@LEAD@", _LEAD)
+    script = script.replace("@MAJOR@", str(MIN_BASH[0])).replace("@MINOR@", str(MIN_BASH[1]))
     return script.replace("@BEGIN@", PS1_BEGIN).replace("@END@", PS1_END)
 
 

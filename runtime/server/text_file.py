@@ -16,6 +16,7 @@ import os
 import re
 import secrets
 import stat
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -140,7 +141,6 @@ PREFIX = ".handloom-"
 """Prefix of the name of an incomplete file."""
 _NOT_KEPT = ("security.capability", "trusted.")
 """Capabilities were granted to the old content only; trusted attributes belong to the system."""
-_ATTRIBUTES = hasattr(os, "listxattr")
 
 
 class Replacement:
@@ -221,12 +221,17 @@ def _copy_status(before: os.stat_result, old: int | None, fd: int) -> None:
     except PermissionError:
         mode &= ~(stat.S_ISUID | stat.S_ISGID)  # the file is ours: nobody must gain our rights by running it
     os.fchmod(fd, mode)
-    if _ATTRIBUTES and old is not None:
+    if old is not None:
         _copy_attributes(old, fd)
 
 
 def _copy_attributes(old: int, new: int) -> None:
-    """Copy extended attributes, including ACLs; those that only the folder gave to the new file are removed."""
+    """Copy extended attributes, including ACLs; those that only the folder gave to the new file are removed.
+
+    Python knows them on Linux.
+    """
+    if sys.platform != "linux":
+        return
     wanted, inherited = _attributes(old), _attributes(new)
     for name in wanted:
         with suppress(OSError):  # an attribute that cannot be set must not prevent the write
@@ -237,6 +242,8 @@ def _copy_attributes(old: int, new: int) -> None:
 
 
 def _attributes(fd: int) -> set[str]:
+    if sys.platform != "linux":
+        return set()
     try:
         return {name for name in os.listxattr(fd) if not name.startswith(_NOT_KEPT)}
     except OSError as error:

@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import ssl
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +34,8 @@ from tui.i18n import _
 ENGINE_ANSWERS_IN_S = 1
 """A healthy engine answers within some milliseconds."""
 _NUMBERS = re.compile(r"\d+")
+_CACHES = Path("~/Library/Caches" if sys.platform == "darwin" else "~/.cache")
+"""Where Playwright keeps its own browsers."""
 
 
 def isolation(machine: Machine) -> Finding:
@@ -208,6 +211,6 @@ def _chromium(machine: Machine) -> str | None:
         if found := shutil.which(name, path=machine.environ.get("PATH")):
             target = ITSELF.get(found, found)
             return target if Path(target).exists() else found
-    own = Path(machine.environ.get("PLAYWRIGHT_BROWSERS_PATH") or Path("~/.cache/ms-playwright").expanduser())
+    own = Path(machine.environ.get("PLAYWRIGHT_BROWSERS_PATH") or _CACHES.expanduser() / "ms-playwright")
     bundled = sorted(own.glob("chromium*/chrome-*/*chrom*"))
     return next((str(path) for path in reversed(bundled) if os.access(path, os.X_OK) and path.is_file()), None)

@@ -85,12 +85,20 @@ class TestProcessTree:
             assert child.pid not in processes.awaited()
 
     def test_process_table_is_read_from_ps_without_proc(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        listing = "  1 0 1 1f Ss\n 10 1 10 1f S+\n 11 10 10 1f R\n 12 11 12 c S\n 13 11 12 c Z\n"
+        listing = "  1 0 1 Ss\n 10 1 10 S+\n 11 10 10 R\n 12 11 12 S\n 13 11 12 Z\n 14 1 14 S\n"
+        sessions = {1: 31, 10: 31, 11: 31, 12: 12, 13: 12}
+
+        def getsid(pid: int) -> int:
+            if pid not in sessions:  # it has ended meanwhile
+                raise ProcessLookupError
+            return sessions[pid]
+
         (tmp_path / "listing").write_text(listing)
         (tmp_path / "ps").write_text(f"#!/bin/sh\ncat {tmp_path}/listing\n")
         (tmp_path / "ps").chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
         monkeypatch.setattr(sys, "platform", "darwin")
+        monkeypatch.setattr(os, "getsid", getsid)
         assert processes.descendants(1) == {10, 11, 12}
         assert processes.descendants(11) == {12}
         assert processes.group_members(10) == {10, 11}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from runtime.server import prompt
 from runtime.server import shell as shell_module
 from runtime.server.outputs import OutputLog, Outputs, TerminalViewers
 from runtime.server.shell import Environment, SecretHandover, Shell, ShellError
@@ -34,6 +35,12 @@ async def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     for shell in made:
         await shell.aclose()
     await outputs.aclose()
+
+
+async def test_bash_that_is_too_old_says_what_to_do(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prompt, "MIN_BASH", (99, 0))
+    with pytest.raises(ShellError, match=r"bash 99\.0 or newer is needed, and this is \d.*brew install bash"):
+        await make().start()
 
 
 async def test_shell_exists_from_start_to_close(make: Make, tmp_path: Path) -> None:
