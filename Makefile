@@ -49,7 +49,7 @@ check: $(STAMP) ## check lint, format, types and layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --platform darwin core tui runtime handloom
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin core tui runtime handloom
 	$(BIN)/lint-imports --no-cache
 
 engine: ## start a container engine and make a base image on a bare Debian; the last line is DOCKER_HOST=...
