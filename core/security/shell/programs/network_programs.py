@@ -149,13 +149,14 @@ def _saved_as(call: Call, value: Value, *, is_wget: bool) -> str:
 
 
 def _docker_run(call: Call, arguments: Arguments) -> None:
-    mounts = arguments.values("-v", "--volume")
+    mounts, has_paths = arguments.values("-v", "--volume"), False
     for value in mounts:
         source, colon, rest = value.start.partition(":")
         if not colon or value.text is None or not source:
             raise call.fail(value, "the mounted path is unknown")
         if not source.startswith((".", "/", "~")):
             continue
+        has_paths = True
         path = Value(source, value.shown)
         for one in call.paths(path):
             if call.findings.places.place(one) is not Region.INSIDE:
@@ -173,6 +174,8 @@ def _docker_run(call: Call, arguments: Arguments) -> None:
             call.report("secret.sent", value.shown)
     if not words or words[0].start.startswith("-") or (mounts and (words[1:] or arguments.has("--entrypoint"))):
         raise call.fail(None, "what the container runs is unknown")
+    if has_paths:
+        raise call.fail(None, "what the image does with the mounted files is unknown")
 
 
 def _cluster(call: Call, arguments: Arguments) -> None:
