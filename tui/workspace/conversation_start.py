@@ -6,7 +6,6 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from core.library.own_conversations import own_id
 from tui.i18n import _
 from tui.models.commands import pick_model
 from tui.replay.replay_start import follow
@@ -46,6 +45,8 @@ async def open_first(app: Context) -> None:
         if not here and app.options.resume == "":
             app.flash(_("This folder has no conversation yet; this is a new one."))
     if wanted:
+        from core.library.own_conversations import own_id
+
         try:
             id = await own_id(app.manager.store, wanted)
             folders = [c.workspace for c in await app.manager.list() if c.id == id]
