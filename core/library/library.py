@@ -371,6 +371,7 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
     left = MAX_BRANCH_BYTES
     for number, branch in enumerate(transcript.branches, 1):
         if branch.transcript.forms and left > 0:
+            add_costs(branch.transcript)
             id = copy_id(record.session.agent, record.session.id, number)
             title = redactor.redact_text(_line(branch.title))
             of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)

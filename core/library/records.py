@@ -58,8 +58,11 @@ class Record:
 
     @property
     def cost(self) -> float | None:
-        """US dollars: what its agent says, else what was computed; None if neither is known."""
-        return self.read_cost if self.session.cost is None else self.session.cost
+        """US dollars: what its agent says, else what was computed; None if neither is known.
+
+        An agent that does not know the price of its model says 0.
+        """
+        return self.session.cost or (self.session.cost if self.read_cost is None else self.read_cost)
 
     @property
     def was_read(self) -> bool:
