@@ -21,6 +21,7 @@ from core.import_export.bounded_json import Fault
 from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
 from core.library.library import FIRST_BYTES, TOGETHER, Library, copy_id, library_home
+from core.library.records import Record
 from core.replay.player import LogFollower
 from core.secrets import Redactor
 from core.store.conversations import ConversationFilter
@@ -323,6 +324,17 @@ async def test_cancelled_reading_keeps_what_was_read(library: Library, user: Pat
     assert 0 < (await library.find()).pending < count
     assert (await library.read_pending()).pending == 0
     assert len(await library.store.conversations()) == count
+
+
+@pytest.mark.parametrize(
+    ("told", "computed", "cost"),
+    [(0.5, 0.7, 0.5), (0.0, 0.7, 0.7), (None, 0.7, 0.7), (0.0, None, 0.0), (None, None, None)],
+)
+def test_cost_is_what_its_agent_says_unless_that_is_nothing(
+    told: float | None, computed: float | None, cost: float | None
+) -> None:
+    session = AgentSession(agent="diary", id="a", root=Path("/x"), path=Path("/x/a"), cost=told)
+    assert Record("0", session, read_cost=computed).cost == cost
 
 
 async def test_unknown_session_says_what_to_do(library: Library) -> None:
