@@ -154,13 +154,13 @@ def preview(
         _("created"): _date_time(info.created_at),
         _("updated"): _date_time(info.updated_at),
         _("repository"): info.repository,
-        _("delegates"): str(delegates) if delegates else "",
+        _("branches and sub-agents") if info.origin in AGENTS else _("delegates"): str(delegates) if delegates else "",
         _("origin"): _origin_text(info),
         _("note"): open_state.note,
         _("id"): info.id,
     }
     parts: list[tuple[str, str]] = [(_one_line(info.title or _("Untitled")) + "\n\n", "bold")]
-    cells = max(cell_len(name) for name in rows) + 2
+    cells = max(cell_len(name) for name, value in rows.items() if value) + 2
     for name, value in rows.items():
         if value:
             clean = sanitize_line(value, LONGEST)
