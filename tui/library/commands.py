@@ -153,7 +153,9 @@ class AgentSessions:
         """The store with a session as it is now. Raises HandloomError."""
         from core.store.reader import EventReader
 
+        self._app.flash(_("Reading the session…"))
         await self.read_now(id)
+        self._app.flash("")
         async with EventReader(self.home) as copies:
             yield copies
 
