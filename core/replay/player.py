@@ -205,11 +205,14 @@ class Player:
         """
         target = max(-1, min(event_id, self.count - 1))
         state = await self.timeline.state_at(target)
-        self._at, self._waited_s = target, 0.0
-        self._offset_s = self.timeline.offsets[target] if target >= 0 else 0.0
+        self._place_at(target)
+        return state
+
+    def _place_at(self, event_id: int) -> None:
+        self._at, self._waited_s = event_id, 0.0
+        self._offset_s = self.timeline.offsets[event_id] if event_id >= 0 else 0.0
         self._ahead.clear()
         self._recording_row = None
-        return state
 
 
 LOCKS = "locks"
@@ -261,6 +264,7 @@ class LogFollower(Player):
         if self._key not in (None, key):
             await self.timeline.open()
             self._key = key
+            self._place_at(min(self._at, self.count - 1))  # there may be fewer
             return True
         self._key = key
         if self.info.event_count > self.count:

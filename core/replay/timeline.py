@@ -106,8 +106,8 @@ class Timeline:
 
     async def open(self) -> None:
         timeline = await self.reader.event_times(self.conversation_id)
-        self.times, self.turns = timeline.times, timeline.turns
-        self.offsets = await asyncio.to_thread(offsets, timeline.times)
+        since_first = await asyncio.to_thread(offsets, timeline.times)
+        self.times, self.turns, self.offsets = timeline.times, timeline.turns, since_first
         self._undos = None
 
     async def grow(self) -> None:

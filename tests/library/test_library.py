@@ -7,6 +7,7 @@ import json
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,7 @@ from core.store.conversations import ConversationFilter
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from tests.library.diary import DIARY, write
+from tui.replay.replay_tab import FollowTab
 
 START: dict[str, Any] = {"title": "Mend the pump", "folder": "/work/pump", "at": "2026-03-01T10:00:00+00:00"}
 SAID: dict[str, Any] = {"user": "Why does it drip?", "at": "2026-03-01T10:00:01+00:00"}
@@ -121,6 +123,28 @@ async def test_followed_session_that_is_replaced_is_read_anew(library: Library, 
     assert await follower.refresh() is True
     assert follower.count == 2
     assert await follower.refresh() is False
+
+
+async def test_tab_after_the_end_of_what_replaced_its_session_goes_to_the_new_end(
+    library: Library, user: Path
+) -> None:
+    write(user, "a", START, SAID, TOLD, TOLD, TOLD)
+    await library.find()
+    await library.read_pending()
+    follower = LogFollower(library.store, await library.store.conversation(copy_id("diary", "a")))
+    tab = FollowTab(follower, None, lambda tab: None, AsyncExitStack())
+    await tab.start()
+    tab.target = 2
+    await tab.run(lambda: None)
+    tab.hits, tab.query = [1, 3], "washer"
+    write(user, "a", START, {**SAID, "user": "Where is the leak?"})
+    await library.find()
+    await library.read_pending()
+    tab.needs_refresh = True
+    await tab.run(lambda: None)
+    assert (tab.player.position.event, tab.player.count) == (0, 1)
+    assert [row.id for row in tab.events.rows] == [0]
+    assert (tab.hits, tab.query) == ((), "")
 
 
 async def test_session_that_was_rewritten_is_replaced(library: Library, user: Path) -> None:

@@ -433,6 +433,7 @@ class FollowTab(ReplayTab):
             self.target = last if self.at_end and not self.playing else min(self.player.position.event, last)
         self.needs_rebuild = True
         self.highlights, self._highlights_upto = NO_HIGHLIGHTS, 0
+        self.hits, self.query = (), ""
 
     def _apply_items(self, items: Sequence[Item]) -> None:
         if not self.shown:
