@@ -241,7 +241,7 @@ class Library:
             return False
         wanted = replace(record, session=replace(session, first_bytes=FIRST_BYTES))
         prepared = await asyncio.to_thread(prepare, self._sources[session.agent], wanted, self._redactor)
-        await self.store.put_events(prepared.copies)
+        await self.store.put_beginnings(prepared.copies)  # another process may have stored the whole session
         return bool(prepared.copies)
 
     async def forget(self, id: str) -> None:

@@ -86,6 +86,15 @@ class CopyStore(EventStore):
                 await self._put(connection, copy)
         self.mark.touch()
 
+    async def put_beginnings(self, copies: Iterable[Copy]) -> None:
+        """Store the first events of sessions; one that has events keeps them. All or none. Raises StoreError."""
+        await self._check_index_version()
+        async with self._transaction("The sessions could not be stored") as connection:
+            for copy in copies:
+                if not await _has_events(connection, copy.facts.id):
+                    await self._put(connection, copy)
+        self.mark.touch()
+
     async def _put(self, connection: aiosqlite.Connection, copy: Copy) -> None:
         facts, events = copy.facts, copy.events
         known = await _find(connection, facts.id)
@@ -121,6 +130,13 @@ class CopyStore(EventStore):
 async def _find(connection: aiosqlite.Connection, id: str) -> int | None:
     rows = await connection.execute_fetchall(_COPY, (id,))
     return next((int(key) for (key,) in rows), None)
+
+
+async def _has_events(connection: aiosqlite.Connection, id: str) -> bool:
+    found = await connection.execute_fetchall(
+        "SELECT 1 FROM events WHERE conversation = (SELECT key FROM conversations WHERE id = ?) LIMIT 1", (id,)
+    )
+    return bool(list(found))
 
 
 async def _key(connection: aiosqlite.Connection, id: str) -> int:

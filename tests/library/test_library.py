@@ -21,7 +21,7 @@ from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
 from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
-from core.library.library import FIRST_BYTES, TOGETHER, Library, copy_id, library_home
+from core.library.library import FIRST_BYTES, TOGETHER, Library, Prepared, copy_id, library_home, prepare
 from core.library.records import Record
 from core.replay.player import LogFollower
 from core.secrets import Redactor
@@ -100,6 +100,26 @@ async def test_long_session_has_its_first_events_before_all_is_read(library: Lib
     assert (await library.records())[id].is_pending
     await library.read_now(id)
     assert (await library.store.read(id, limit=2 * lines))[: len(first)] == first
+    assert (await library.store.conversation(id)).event_count == lines
+
+
+async def test_beginning_does_not_replace_the_session_that_another_process_has_read(
+    library: Library, tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines, loop = 2 * FIRST_BYTES // 1000, asyncio.get_running_loop()
+    write(user, "a", START, *({**SAID, "user": f"{number} {'drip ' * 200}"} for number in range(lines)))
+    await library.find()
+    id = copy_id("diary", "a")
+    async with _library(tmp_path, user) as other:
+
+        def prepare_late(*arguments: Any) -> Prepared:
+            monkeypatch.undo()
+            prepared = prepare(*arguments)
+            asyncio.run_coroutine_threadsafe(other.read_pending(), loop).result()
+            return prepared
+
+        monkeypatch.setattr("core.library.library.prepare", prepare_late)
+        assert await library.read_beginning(id)
     assert (await library.store.conversation(id)).event_count == lines
 
 
