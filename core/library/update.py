@@ -1,7 +1,8 @@
 """A process that reads sessions of other agents: `python -m core.library.update`, with a request on standard input.
 
 Reading thousands of sessions takes the processor for minutes, so that runs at a low priority. The process writes a line
-of JSON for each step, and for an error; its end is the end of the request. `core.library.reading` starts it.
+of JSON for each step, and for an error; its end is the end of the request. `core.library.reading` starts it. The
+processes that it starts end with it, also if it is killed, and have no part in its output.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import asdict, dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -100,6 +101,14 @@ def _begin() -> None:
     """
     gc.disable()
     _limit_memory()
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """Wait for the end of the process that gives the sessions, which otherwise leaves this one waiting for more."""
+    if (parent := parent_process()) is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _limit_memory() -> None:
@@ -135,7 +144,16 @@ def _write(step: dict[str, object]) -> None:
     sys.stdout.flush()
 
 
+def _keep_output() -> None:
+    """Have processes that are started inherit no end of the pipe, whose reader would wait for them too."""
+    sys.stdout = os.fdopen(os.dup(1), "w")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+
+
 def main() -> int:
+    _keep_output()
     wanted = UpdateRequest(**json.load(sys.stdin))
     if wanted.session:
         _limit_memory()

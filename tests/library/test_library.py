@@ -145,9 +145,7 @@ async def test_followed_session_that_is_replaced_is_read_anew(library: Library, 
     assert await follower.refresh() is False
 
 
-async def test_tab_after_the_end_of_what_replaced_its_session_goes_to_the_new_end(
-    library: Library, user: Path
-) -> None:
+async def test_tab_after_the_end_of_what_replaced_its_session_goes_to_the_new_end(library: Library, user: Path) -> None:
     write(user, "a", START, SAID, TOLD, TOLD, TOLD)
     await library.find()
     await library.read_pending()

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import sys
+from asyncio import timeout
 from concurrent.futures import BrokenExecutor
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from core.errors import StoreBusyError
-from core.library.library import Library, copy_id, library_home, records_of
+from core.library.library import TOGETHER, Library, copy_id, library_home, records_of
 from core.library.reading import ReadingError, SessionReading
 from core.library.update import Workers
 from core.store.reader import EventReader
 from tests.library.agents import CLAUDE_ID, write_all
 
 CLAUDE = copy_id("claude-code", CLAUDE_ID)
+PROMPT = '{"type": "user", "uuid": "u", "message": {"content": "Why?"}, "timestamp": "2026-01-01T00:00:00Z"}\n'
+ROOT = Path(__file__).parents[2]
+KILLED = """
+import asyncio, os, signal
+from core.library.update import Workers
+
+async def main():
+    print(await Workers(1).call(pow, 2, 10), flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
 
 
 @pytest.fixture
@@ -68,7 +84,25 @@ async def test_only_one_process_reads_all(home: Path) -> None:
             await anext(aiter(_reading(home).update()))
 
 
+async def test_reading_ends_at_once_when_it_is_cancelled(home: Path) -> None:
+    path = Path(os.environ["HOME"], ".claude/projects/many")
+    path.mkdir()
+    for number in range(2 * TOGETHER):
+        path.joinpath(f"{number}.jsonl").write_text(PROMPT)
+    async with timeout(30), aclosing(_reading(home).update()) as steps:
+        async for progress in steps:
+            if progress.pending < progress.found:
+                break
+
+
 class TestWorkers:
+    async def test_processes_end_when_the_one_that_started_them_is_killed(self) -> None:
+        pipe = asyncio.subprocess.PIPE
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", KILLED, cwd=ROOT, stdout=pipe)
+        async with timeout(30):
+            output, _errors = await process.communicate()  # which ends when the last process that has the pipe ends
+        assert (output, process.returncode) == (b"1024\n", -signal.SIGKILL)
+
     async def test_ended_process_takes_only_its_own_session_with_it(self) -> None:
         async with Workers(2) as workers:
             calls = [workers.call(pow, 2, number) for number in range(8)]
