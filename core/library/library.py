@@ -55,6 +55,8 @@ FIRST_BYTES = 1_000_000
 """Of a session that is being opened: enough for its first pages, and read within a moment."""
 MAX_BRANCH_BYTES = 64_000_000
 """Of all branches of a session: each repeats what is before it. The first one above the limit is the last."""
+MAX_BRANCHES = 100
+"""Branches of a session that are stored; the readers make fewer."""
 MAX_SESSIONS = 100_000
 """Of one agent; a small file can claim to have millions."""
 _MAX_INTEGER = 2**63 - 1
@@ -171,13 +173,19 @@ class Library:
             records |= {record.id: record for record in forks}
             whole = self._sources.keys() - failed
             gone = [each for id, each in known.items() if id not in records and each.session.agent in whole]
-            kept = [replace(record, is_gone=True) for record in gone if self._keeps and record.was_read]
+            kept = [replace(record, is_gone=True, wrong="") for record in gone if await self._is_kept(record)]
             await self._list([*forks, *kept], known)
-            dropped = [record.id for record in gone if not (self._keeps and record.was_read)]
-            await self.store.forget(dropped)
-            await asyncio.to_thread(self._records.remove, dropped)
+            await self._forget([record for record in gone if record.id not in {each.id for each in kept}])
         everything = [*records.values(), *kept]
         return Progress(len(everything), sum(record.is_pending for record in everything))
+
+    async def _is_kept(self, record: Record) -> bool:
+        """Whether the copy of a session stays that its agent has deleted."""
+        return self._keeps and (record.was_read or (bool(record.wrong) and await self._has_events(record.id)))
+
+    async def _has_events(self, id: str) -> bool:
+        """Whether something of a session can be shown, perhaps an earlier version."""
+        return any(info.event_count for info in await self.store.conversations(conversation_id=id))
 
     async def _list(self, records: Sequence[Record], known: Mapping[str, Record]) -> None:
         """Store what changed of these records."""
@@ -242,12 +250,20 @@ class Library:
         wanted = replace(record, session=replace(session, first_bytes=FIRST_BYTES))
         prepared = await asyncio.to_thread(prepare, self._sources[session.agent], wanted, self._redactor)
         await self.store.put_beginnings(prepared.copies)  # another process may have stored the whole session
-        return bool(prepared.copies)
+        return bool(prepared.copies) or await self._has_events(id)
 
     async def forget(self, id: str) -> None:
         """Remove the copy of a session. One that is still there is found again. Raises StoreError."""
-        await self.store.forget([id])
-        await asyncio.to_thread(self._records.remove, [id])
+        record = (await self.records()).get(id)
+        await self._forget([] if record is None else [record])
+
+    async def _forget(self, records: Sequence[Record]) -> None:
+        """Remove the copies of these sessions and of their branches."""
+        for place in range(0, len(records), GROUP):
+            some = records[place : place + GROUP]
+            branches = [id for record in some if record.read_size >= 0 for id in _branches(record)]
+            await self.store.forget([*(record.id for record in some), *branches])
+            await asyncio.to_thread(self._records.remove, [record.id for record in some])
 
     async def _read(self, record: Record) -> Record:
         prepared = await self._prepare(record)
@@ -278,7 +294,11 @@ class Library:
             await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _store(self, sessions: Sequence[Prepared]) -> None:
-        await self.store.put_events(copy for each in sessions for copy in each.copies)
+        copies = [copy for each in sessions for copy in each.copies]
+        await self.store.put_events(copies)
+        stored = {copy.facts.id for copy in copies}
+        read = (each.record for each in sessions if each.copies)
+        await self.store.forget([id for record in read for id in _branches(record) if id not in stored])
         await asyncio.to_thread(self._records.put, [each.record for each in sessions])
 
     async def _places(self, known: Mapping[str, Record]) -> Places:
@@ -370,7 +390,7 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
     left = MAX_BRANCH_BYTES
     for number, branch in enumerate(transcript.branches, 1):
-        if branch.transcript.forms and left > 0:
+        if branch.transcript.forms and left > 0 and number <= MAX_BRANCHES:
             add_costs(branch.transcript)
             id = copy_id(record.session.agent, record.session.id, number)
             title = redactor.redact_text(_line(branch.title))
@@ -394,6 +414,11 @@ def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
         return session
     title, folder, model = map(redactor.redact_text, (session.title, session.folder, session.model))
     return replace(session, title=title, folder=folder, model=model)
+
+
+def _branches(record: Record) -> Iterator[str]:
+    """The ids that copies of branches of this session have, if there are any."""
+    return (copy_id(record.session.agent, record.session.id, number) for number in range(1, MAX_BRANCHES + 1))
 
 
 def _completed(record: Record, transcript: Transcript) -> Record:

@@ -121,10 +121,11 @@ class CopyStore(EventStore):
         """Remove copies, with their place in the index. Unknown ids are left out. Raises StoreError."""
         for place in range(0, len(ids), _MANY):
             async with self._transaction("The sessions could not be removed") as connection:
-                for id in ids[place : place + _MANY]:
-                    if (key := await _find(connection, id)) is not None:
-                        await self._remove_from_index(connection, key)
-                        await connection.execute("DELETE FROM conversations WHERE key = ?", (key,))
+                some = ids[place : place + _MANY]
+                known = f"SELECT key FROM conversations WHERE id IN ({', '.join('?' * len(some))})"  # noqa: S608
+                for (key,) in list(await connection.execute_fetchall(known, some)):
+                    await self._remove_from_index(connection, key)
+                    await connection.execute("DELETE FROM conversations WHERE key = ?", (key,))
 
 
 async def _find(connection: aiosqlite.Connection, id: str) -> int | None:

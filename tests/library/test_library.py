@@ -218,6 +218,39 @@ async def test_nothing_stays_without_the_users_yes(tmp_path: Path, user: Path) -
         assert await library.records() == {}
 
 
+async def test_copy_stays_although_the_last_version_could_not_be_read(tmp_path: Path, user: Path) -> None:
+    path = write(user, "a", START, SAID, TOLD)
+    async with _library(tmp_path, user) as library:
+        await library.find()
+        await library.read_pending()
+        path.write_text("")
+        await library.find()
+        await library.read_pending()
+        record = (await library.records())[copy_id("diary", "a")]
+        assert record.wrong == "it has no events"
+        assert await library.read_beginning(record.id)
+        path.unlink()
+        await library.find()
+        record = await library.read_now(record.id)
+        assert (record.is_gone, record.wrong) == (True, "")
+        assert len(await library.store.read(record.id)) == 2
+
+
+async def test_branches_go_with_their_session(tmp_path: Path, user: Path) -> None:
+    path = write(user, "a", START, SAID, {"other": "One way"}, {"other": "Another way"})
+    async with _library(tmp_path, user, keeps=False) as library:
+        await library.find()
+        await library.read_pending()
+        write(user, "a", START, {**SAID, "user": "Where is the leak?"}, {"other": "One way"})
+        await library.find()
+        await library.read_pending()
+        assert sorted(info.title for info in await library.store.conversations()) == ["Mend the pump", "One way"]
+        path.unlink()
+        await library.find()
+        assert await library.store.conversations() == []
+        assert await library.store.search("way") == []
+
+
 async def test_sources_that_are_off_keep_what_they_have(tmp_path: Path, user: Path) -> None:
     write(user, "a", START, SAID)
     async with _library(tmp_path, user) as library:
