@@ -103,6 +103,13 @@ async def test_long_session_has_its_first_events_before_all_is_read(library: Lib
     assert (await library.store.conversation(id)).event_count == lines
 
 
+async def test_beginning_has_no_branches(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID, {"other": "Another way"})
+    await library.find()
+    assert await library.read_beginning(copy_id("diary", "a"))
+    assert [info.title for info in await library.store.conversations()] == ["Mend the pump"]
+
+
 async def test_beginning_does_not_replace_the_session_that_another_process_has_read(
     library: Library, tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

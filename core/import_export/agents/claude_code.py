@@ -205,7 +205,7 @@ class _Session:
         leaves = [(main, tree, leaf, "") for leaf in tree.other_leaves(live)]
         leaves += [(side, side_tree, leaf, "Sub-agent: ") for leaf in side_tree.other_leaves(())]
         inside, left = set(way), MAX_BRANCH_RECORDS
-        for nodes, of_tree, leaf, prefix in leaves[-MAX_BRANCHES:]:
+        for nodes, of_tree, leaf, prefix in leaves[-MAX_BRANCHES:] if not self.session.first_bytes else ():
             way = [nodes[node] for node in of_tree.with_results(of_tree.chain(leaf))]
             left -= len(way)
             if left < 0:

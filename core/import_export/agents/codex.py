@@ -105,7 +105,7 @@ def read(session: AgentSession) -> Transcript:
 
     found = rendered(live, session.title)
     for title, places in others[-MAX_BRANCHES:]:
-        if places:
+        if places and not session.first_bytes:
             found.branches.append(Branch(title, rendered(places, title)))
     if len(found.branches) < len(others):
         warnings.append(f"Only {len(found.branches)} of {len(others)} other branches are shown.")

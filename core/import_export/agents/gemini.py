@@ -164,7 +164,7 @@ def read(session: AgentSession) -> Transcript:
                 else:
                     wrong += 1
     transcript = _transcript(session, log.entries)
-    for entries, first in log.branches:
+    for entries, first in log.branches if not session.first_bytes else ():
         title = next((_prompt(entry.record) for entry in _from(entries, first) if _prompt(entry.record)), "")
         transcript.branches.append(Branch(first_line(title) or "Rewound messages", _transcript(session, entries)))
     if wrong:

@@ -94,7 +94,10 @@ class AgentSession:
     begun_at: datetime | None = None
     """When its file was begun, if that is later than `started_at`."""
     first_bytes: int = 0
-    """Have `read` stop after the lines within so many bytes; 0 reads all. Heeded for files with one record a line."""
+    """Have `read` stop after the lines within so many bytes, and leave out branches; 0 reads all.
+
+    Heeded for files with one record a line.
+    """
 
 
 @dataclass(frozen=True, slots=True)
