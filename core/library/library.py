@@ -33,6 +33,7 @@ from core.library.costs import add_costs
 from core.library.records import Record, Records
 from core.secrets import Redactor
 from core.store.copies import Copy, CopyFacts, CopyStore
+from core.store.database import sqlite3
 from core.store.locks import FileLock
 from core.store.reader import EventReader
 
@@ -266,9 +267,8 @@ class Library:
             await asyncio.to_thread(self._records.remove, [record.id for record in some])
 
     async def _read(self, record: Record) -> Record:
-        prepared = await self._prepare(record)
-        await self._store([prepared])
-        return prepared.record
+        await self._store([await self._prepare(record)])
+        return (await self.records()).get(record.id, record)
 
     async def _prepare(self, record: Record) -> Prepared:
         source = self._sources[record.session.agent]
@@ -294,6 +294,22 @@ class Library:
             await asyncio.gather(*ahead, return_exceptions=True)
 
     async def _store(self, sessions: Sequence[Prepared]) -> None:
+        """Store what was read. Of a session whose values no column takes, only that it cannot be stored."""
+        try:
+            await self._put(sessions)
+        except Exception as error:
+            if not isinstance(error.__cause__ or error, ArithmeticError | ValueError | sqlite3.DataError):
+                raise
+            if len(sessions) > 1:
+                for each in sessions:
+                    await self._store([each])
+                return
+            record = sessions[0].record
+            log.exception("session %r of %s was not stored", record.session.id, record.session.agent)
+            why = f"it cannot be stored ({type(error.__cause__ or error).__name__})"
+            await self._put([Prepared(replace(record, wrong=why, read_tokens=0, read_cost=None), [])])
+
+    async def _put(self, sessions: Sequence[Prepared]) -> None:
         copies = [copy for each in sessions for copy in each.copies]
         await self.store.put_events(copies)
         stored = {copy.facts.id for copy in copies}
@@ -431,7 +447,8 @@ def _completed(record: Record, transcript: Transcript) -> Record:
         model=session.model or transcript.model,
         commit=session.commit or transcript.commit,
     )
-    return replace(record, session=filled, read_tokens=spent.prompt + spent.completion, read_cost=spent.cost)
+    tokens = min(spent.prompt + spent.completion, _MAX_INTEGER)
+    return replace(record, session=filled, read_tokens=tokens, read_cost=spent.cost)
 
 
 def _facts(record: Record) -> CopyFacts:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +174,53 @@ async def test_secrets_are_redacted_in_folders_and_models(tmp_path: Path, user: 
 def test_branch_has_the_id_of_no_session() -> None:
     ids = [copy_id("diary", "a"), copy_id("diary", "a", 1), copy_id("diary", "a\n1"), copy_id("diary", 'a", 1, "')]
     assert len(set(ids)) == len(ids)
+
+
+async def test_beginning_of_a_tree_with_many_branches_is_read_at_once(tmp_path: Path, user: Path) -> None:
+    def line(name: str, parent: str) -> bytes:
+        return json.dumps({**PROMPT, "uuid": name, "parentUuid": parent}).encode()
+
+    trunk = [line(f"t{number}", f"t{number - 1}") for number in range(1000)]
+    _write(user, b"x.jsonl", *trunk, *(line(f"b{number}", "t999") for number in range(50)))
+    async with _library(tmp_path, user) as library:
+        await library.find()
+        record = (await library.records())[copy_id("claude-code", "x")]
+        source = chosen_sources(["claude-code"])[0]
+        assert source.read(replace(record.session, first_bytes=1_000_000)).branches == []
+        assert len(source.read(record.session).branches) == 49
+
+
+async def test_numbers_that_no_column_takes_keep_no_other_session_from_being_stored(tmp_path: Path, user: Path) -> None:
+    def answer(number: int) -> bytes:
+        usage = {"input_tokens": 2**53 - 1, "output_tokens": 1}
+        message = {"id": f"m{number}", "content": [{"type": "text", "text": "Because."}], "usage": usage}
+        links = {"uuid": f"a{number}", "parentUuid": f"a{number - 1}" if number else "u"}
+        return json.dumps(
+            {"type": "assistant", "timestamp": 1_800_000_000 + number, **links, "message": message}
+        ).encode()
+
+    _write(user, b"x.jsonl", json.dumps(PROMPT).encode(), *map(answer, range(1100)))
+    async with _library(tmp_path, user) as library:
+        await library.find()
+        await library.read_pending()
+        records = await library.records()
+    assert records[GOOD].was_read
+    assert records[copy_id("claude-code", "x")].tokens == 2**63 - 1
+
+
+async def test_session_that_cannot_be_stored_says_so_and_others_are_stored(tmp_path: Path, user: Path) -> None:
+    def read(session: AgentSession) -> Transcript:
+        found = DIARY.read(session)
+        if session.id == "bad":
+            found.forms[0]["cause"] = 2**70
+        return found
+
+    write(user, "bad", {"user": "Why?", "at": 1})
+    write(user, "good", {"user": "Why?", "at": 1})
+    async with _library(tmp_path, user, Source("diary", "Diary", DIARY.discover, read)) as library:
+        await library.find()
+        await library.read_pending()
+        records = await library.records()
+        assert records[copy_id("diary", "good")].was_read
+        assert records[copy_id("diary", "bad")].wrong == "it cannot be stored (OverflowError)"
+        assert (await library.find()).pending == 0
