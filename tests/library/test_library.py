@@ -29,6 +29,7 @@ from core.store.conversations import ConversationFilter
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from tests.library.diary import DIARY, write
+from tui.replay.agent_tab import AgentTab
 from tui.replay.replay_tab import FollowTab
 
 START: dict[str, Any] = {"title": "Mend the pump", "folder": "/work/pump", "at": "2026-03-01T10:00:00+00:00"}
@@ -169,7 +170,15 @@ async def test_tab_after_the_end_of_what_replaced_its_session_goes_to_the_new_en
     await tab.run(lambda: None)
     assert (tab.player.position.event, tab.player.count) == (0, 1)
     assert [row.id for row in tab.events.rows] == [0]
-    assert (tab.hits, tab.query) == ((), "")
+    assert (list(tab.hits), tab.query) == ([], "")
+
+
+async def test_closing_a_tab_ends_the_reading_of_its_session(library: Library, user: Path) -> None:
+    write(user, "a", START, SAID)
+    await library.find()
+    follower = LogFollower(library.store, await library.store.conversation(copy_id("diary", "a")))
+    tab = AgentTab(follower, None, lambda tab: None, AsyncExitStack())
+    assert tab.reading_group in tab.work_groups
 
 
 async def test_session_that_was_rewritten_is_replaced(library: Library, user: Path) -> None:

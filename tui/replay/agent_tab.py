@@ -48,6 +48,15 @@ class AgentTab(FollowTab):
     """Whether its agent has written since the reading began."""
 
     @property
+    def work_groups(self) -> list[str]:
+        return [*super().work_groups, self.reading_group]
+
+    @property
+    def reading_group(self) -> str:
+        """The group of the work that reads the session."""
+        return self.work_group("session")
+
+    @property
     def title(self) -> str:
         return _("Replay: {title}").format(title=self.name)
 
@@ -92,16 +101,15 @@ async def open_agent_session(
     )
     tab.forks = session.fork
     tab.playing = event_id is None
-    group = tab.work_group("session")
     if session.file is not None:
         tab.watch = watch(
             session.file,
-            lambda: app.attempt(_grow(app, tab, session), group),
+            lambda: app.attempt(_grow(app, tab, session), tab.reading_group),
             EDITED | _MODIFIED,
             rest_s=REST_S,
         )
     replay_to(app, tab, event_id)
-    app.attempt(_grow(app, tab, session), group)
+    app.attempt(_grow(app, tab, session), tab.reading_group)
 
 
 async def _grow(app: Context, tab: AgentTab, session: AgentSession) -> None:
