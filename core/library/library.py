@@ -41,6 +41,8 @@ log = logging.getLogger(__name__)
 FOLDER = "agents"
 """The home of the copies, below ours."""
 TITLE_CHARS = 200
+WHY_CHARS = 300
+"""Of the reason why a session cannot be read: it may have text of a file, such as a name in a database."""
 _NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
 _LOCK = "updating"
 _RECORDS = "sessions.db"
@@ -395,7 +397,7 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
             raise
         why = f"its reader failed ({type(error).__name__})"
         log.exception("session %r of %s was not read", record.session.id, record.session.agent)
-    return Prepared(record.after_reading(wrong=storable_text(why)), [])
+    return Prepared(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [])
 
 
 def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> Prepared:

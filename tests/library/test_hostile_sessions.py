@@ -14,7 +14,8 @@ import pytest
 import core.library.library
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
-from core.library.library import Library, chosen_sources, copy_id
+from core.import_export.bounded_json import Fault
+from core.library.library import WHY_CHARS, Library, chosen_sources, copy_id
 from core.secrets import Redactor
 from tests.library.agents import CLAUDE_ID, write_claude
 from tests.library.diary import DIARY, write
@@ -224,3 +225,13 @@ async def test_session_that_cannot_be_stored_says_so_and_others_are_stored(tmp_p
         assert records[copy_id("diary", "good")].was_read
         assert records[copy_id("diary", "bad")].wrong == "it cannot be stored (OverflowError)"
         assert (await library.find()).pending == 0
+
+
+async def test_reason_why_a_session_cannot_be_read_is_short(tmp_path: Path, user: Path) -> None:
+    def read(session: AgentSession) -> Transcript:
+        raise Fault("it is cut off at " + "x" * 100_000)
+
+    write(user, "a", {"user": "Why?", "at": 1})
+    async with _library(tmp_path, user, Source("diary", "Diary", DIARY.discover, read)) as library:
+        await library.find()
+        assert len((await library.read_now(copy_id("diary", "a"))).wrong) == WHY_CHARS
