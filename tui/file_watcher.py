@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x200
 """From inotify(7)."""
 EDITED = _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _DELETE
 """A file was written, replaced or removed."""
+_IGNORED = 0x8000
+"""The watched file itself is gone, perhaps because another took its name."""
+_EVENT = struct.Struct("iIII")
+"""The watch, what happened, a cookie, and the length of the name that follows."""
 RUNG = _ATTRIB | _CLOSE_WRITE | _DELETE
 """A bell of `core.store.locks` was rung, or its process has released it, as at its end."""
 
@@ -23,9 +28,11 @@ RUNG = _ATTRIB | _CLOSE_WRITE | _DELETE
 class Watch:
     """Watches a file or a folder until `close`."""
 
-    def __init__(self, fd: int, changed: Callable[[], None], rest_s: float) -> None:
+    def __init__(self, fd: int, changed: Callable[[], None], rest_s: float, add: Callable[[], object]) -> None:
+        """`add` makes the inotify instance `fd` watch the path, also if another file has taken it."""
         self._fd = fd
         self._changed = changed
+        self._add = add
         self._rest_s = rest_s
         self._resting: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
@@ -46,9 +53,11 @@ class Watch:
 
     def _read(self) -> None:
         try:
-            os.read(self._fd, 65536)  # the caller reads all of it
+            data = os.read(self._fd, 65536)  # the caller reads all of it
         except BlockingIOError:
             return
+        if any(what & _IGNORED for what in _happened(data)):
+            self._add()
         self._changed()
 
     def close(self) -> None:
@@ -75,7 +84,20 @@ def watch(path: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s
     fd = system.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     if fd < 0:
         return None
-    if system.inotify_add_watch(fd, os.fsencode(path), what) < 0:
+
+    def add() -> int:
+        return int(system.inotify_add_watch(fd, os.fsencode(path), what))
+
+    if add() < 0:
         os.close(fd)
         return None
-    return Watch(fd, changed, rest_s)
+    return Watch(fd, changed, rest_s, add)
+
+
+def _happened(data: bytes) -> Iterator[int]:
+    """What happened, of each event in what inotify gives."""
+    place = 0
+    while place < len(data):
+        _watch, what, _cookie, name_bytes = _EVENT.unpack_from(data, place)
+        yield what
+        place += _EVENT.size + name_bytes
