@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, aclosing, asynccontextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from tui.i18n import _
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 SOON = timedelta(days=7)
 """A session that its agent deletes within this time is marked."""
+REST = 20
+"""During an update, all records are read again after so many times as long as that takes."""
 COPY = "\0copy"
 
 
@@ -90,12 +93,15 @@ class AgentSessions:
         from core.errors import StoreBusyError
         from core.library.reading import ReadingError
 
-        reading = await self._reading()
+        reading, next_at = await self._reading(), 0.0
         with suppress(StoreBusyError):  # the other one's work is seen here too
             try:
                 async with aclosing(reading.update()) as steps:
                     async for progress in steps:
-                        await self._read_records()
+                        begun_at = monotonic()
+                        if not progress.pending or begun_at >= next_at:
+                            await self._read_records()
+                            next_at = monotonic() + REST * (monotonic() - begun_at)
                         changed(progress.pending)
             except ReadingError as error:
                 self._app.report(sanitize_line(str(error), 300))
