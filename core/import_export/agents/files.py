@@ -219,11 +219,13 @@ def database(root: Path, path: Path) -> Iterator[sqlite3.Connection]:
     """A SQLite database below `root`, read-only, with rows as mappings by column name.
 
     Nothing is written beside it: an unfinished log is read in place through the agent's own index of it, and if there
-    is no index, the database is copied with its log. Raises OSError and Fault.
+    is no index, the database is copied with its log. The copy has no name any more once it is open, so that nothing of
+    it stays if this process is killed. Raises OSError and Fault.
     """
-    with open_below(root, path) as file, tempfile.TemporaryDirectory(prefix="handloom-") as scratch:
+    with open_below(root, path) as file:
         try:
-            connection = _connect(root, path, file, Path(scratch, "copy.db"))
+            with tempfile.TemporaryDirectory(prefix="handloom-") as scratch:
+                connection = _connect(root, path, file, Path(scratch, "copy.db"))
             try:
                 yield connection
             finally:

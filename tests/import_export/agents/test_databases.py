@@ -134,3 +134,21 @@ def test_rows_have_the_columns_that_are_there_as_json_values(path: Path, writer:
     assert [row["value"] for row in found] == ["{}", '{"a": 1}', "\ufffd", "[", None, 7, None]
     assert [cell(row, "value") for row in found] == [{}, {"a": 1}, None, None, None, None, None]
     assert cell(deep, "value") is None
+
+
+def test_no_copy_stays_if_the_process_that_reads_it_is_killed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.parent.mkdir()
+    process = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdin=PIPE, stdout=PIPE)
+    with process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.kill()
+    path.with_name("a.db-shm").unlink()
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    with database(path.parent, path) as connection:
+        assert list(scratch.iterdir()) == []
+        assert [row["text"] for row in connection.execute("SELECT text FROM notes")] == ["first"]
