@@ -286,11 +286,12 @@ class _Session:
         own, begun = self.session.path.stem, _begun_at(self.records)
         has_own = any(self.records[place].fields.get("sessionId") == own for place in self.nodes)
         times = [as_time(self.records[place].fields.get("timestamp")) for place in self.nodes]
-        at_once = [self.records[place].kind for place, time in zip(self.nodes, times, strict=True) if time == times[0]]
+        first = (self.records[place].kind for place, time in zip(self.nodes, times, strict=True) if time == times[0])
+        is_answered_at_once = "assistant" in first
         for place, time in zip(self.nodes, times, strict=True):
             fields = self.records[place].fields
             is_copy = "forkedFrom" in fields or bool(time and begun and time < begun)
-            is_copy = is_copy or (time == times[0] and "assistant" in at_once)
+            is_copy = is_copy or (time == times[0] and is_answered_at_once)
             if self.is_sub:
                 is_copy = fields.get("isSidechain") is False
             elif has_own:

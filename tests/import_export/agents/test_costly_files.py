@@ -14,8 +14,9 @@ from typing import Any
 
 import pytest
 
-from core.import_export.agents import files, gemini, transcript, zips
+from core.import_export.agents import claude_code, files, gemini, transcript, zips
 from core.import_export.agents.claude_code_records import _whole_files
+from core.import_export.agents.source import AgentSession
 from core.import_export.bounded_json import Fault
 
 QUICK_S = 5.0
@@ -28,6 +29,17 @@ def test_prompt_with_many_command_outputs_takes_linear_time() -> None:
     assert gemini._by_hand(text + "x") is None
     assert gemini._by_hand(text + "x\n```\n") == ("", part * 19_999 + "x")
     assert time.monotonic() - begin < QUICK_S
+
+
+def test_records_that_were_all_copied_at_once_take_linear_time(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    path = tmp_path / "projects/p/s/subagents/agent-x.jsonl"
+    path.parent.mkdir(parents=True)
+    line = '{"type": "user", "uuid": "u%d", "isSidechain": false, "timestamp": 1, "message": {"content": "Why?"}}\n'
+    path.write_text("".join(line % number for number in range(50_000)))
+    session = AgentSession(agent="claude-code", id="agent-x", root=tmp_path, path=path)
+    assert claude_code.read(session).forms
+    assert time.monotonic() - begin < 2 * QUICK_S
 
 
 def test_edit_that_replaces_all_is_not_made_anew_if_it_is_long() -> None:
