@@ -44,7 +44,9 @@ TITLE_CHARS = 200
 WHY_CHARS = 300
 """Of the reason why a session cannot be read: it may have text of a file, such as a name in a database."""
 _NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
-_LOCK = "updating"
+_LOCK, _STORING = "updating", "storing"
+_WAIT_S = 0.05
+"""Between two looks whether another process has stored what it has read."""
 _RECORDS = "sessions.db"
 
 
@@ -73,6 +75,8 @@ class Prepared:
     record: Record
     copies: list[Copy]
     """Its copy and those of its branches; empty if it could not be read."""
+    before: tuple[int, int]
+    """The version that had been read when this reading began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +269,9 @@ class Library:
         for place in range(0, len(records), GROUP):
             some = records[place : place + GROUP]
             branches = [id for record in some if record.read_size >= 0 for id in _branches(record)]
-            await self.store.forget([*(record.id for record in some), *branches])
-            await asyncio.to_thread(self._records.remove, [record.id for record in some])
+            async with self._storing():
+                await self.store.forget([*(record.id for record in some), *branches])
+                await asyncio.to_thread(self._records.remove, [record.id for record in some])
 
     async def _read(self, record: Record) -> Record:
         await self._store([await self._prepare(record)])
@@ -278,7 +283,8 @@ class Library:
             return await self._apart(prepare, source, record, self._redactor)
         except BrokenExecutor:
             log.warning("the process that read session %r of %s ended", record.session.id, record.session.agent)
-            return Prepared(record.after_reading(wrong="the process that read it was ended by the system"), [])
+            failed = record.after_reading(wrong="the process that read it was ended by the system")
+            return Prepared(failed, [], record.read_version)
 
     async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[Prepared, None]:
         """The sessions about in this order: some are read at the same time, and a large one does not hold up others."""
@@ -306,12 +312,20 @@ class Library:
                 for each in sessions:
                     await self._store([each])
                 return
-            record = sessions[0].record
+            (session,) = sessions
+            record = session.record
             log.exception("session %r of %s was not stored", record.session.id, record.session.agent)
             why = f"it cannot be stored ({type(error.__cause__ or error).__name__})"
-            await self._put([Prepared(replace(record, wrong=why, read_tokens=0, read_cost=None), [])])
+            failed = replace(record, wrong=why, read_tokens=0, read_cost=None)
+            await self._put([replace(session, record=failed, copies=[])])
 
-    async def _put(self, sessions: Sequence[Prepared]) -> None:
+    async def _put(self, prepared: Sequence[Prepared]) -> None:
+        """Store those that nobody else has read, or removed, since their reading began."""
+        async with self._storing():
+            versions = await asyncio.to_thread(self._records.read_versions, [each.record.id for each in prepared])
+            await self._put_alone([each for each in prepared if versions.get(each.record.id) == each.before])
+
+    async def _put_alone(self, sessions: Sequence[Prepared]) -> None:
         copies = [copy for each in sessions for copy in each.copies]
         await self.store.put_events(copies)
         stored = {copy.facts.id for copy in copies}
@@ -343,6 +357,18 @@ class Library:
             except Exception:  # one broken reader must not hide the sessions of the others
                 log.exception("the sessions of %s could not be listed", source.title)
                 failed.add(source.name)
+
+    @asynccontextmanager
+    async def _storing(self) -> AsyncIterator[None]:
+        """While this is entered, no other process stores what it has read."""
+        lock = FileLock(self._folder / _STORING)
+        # not in a thread, which would take it also after this was cancelled
+        while not lock.try_acquire():  # noqa: ASYNC110
+            await asyncio.sleep(_WAIT_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
     @asynccontextmanager
     async def _alone(self) -> AsyncIterator[None]:
@@ -397,7 +423,7 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
             raise
         why = f"its reader failed ({type(error).__name__})"
         log.exception("session %r of %s was not read", record.session.id, record.session.agent)
-    return Prepared(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [])
+    return Prepared(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [], record.read_version)
 
 
 def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> Prepared:
@@ -416,7 +442,7 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
             stored = stored_session(id, branch.transcript, now, redactor)
             copies.append(Copy(of_branch, *stored))
             left -= sum(len(row[-1]) for row in stored.events.rows) + sum(map(len, stored.texts))
-    return Prepared(record.after_reading(), copies)
+    return Prepared(record.after_reading(), copies, record.read_version)
 
 
 def _bounded(session: AgentSession) -> AgentSession:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
@@ -70,9 +70,14 @@ class Record:
         return self.read_size >= 0 and not self.wrong
 
     @property
+    def read_version(self) -> tuple[int, int]:
+        """The version that was read."""
+        return self.read_size, self.read_ns
+
+    @property
     def is_pending(self) -> bool:
         """Whether the version that is there now must be read."""
-        return not self.is_gone and (self.session.size, self.session.changed_ns) != (self.read_size, self.read_ns)
+        return not self.is_gone and (self.session.size, self.session.changed_ns) != self.read_version
 
     def after_reading(self, wrong: str = "") -> Record:
         """The record once its version was read, or could not be."""
@@ -94,6 +99,12 @@ class Records:
             if (parsed := _parse(session)) is not None:
                 found[id] = Record(id, parsed, read_size, read_ns, bool(is_gone), wrong, tokens, cost)
         return found
+
+    def read_versions(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
+        """The version that was read of each of these sessions that is known."""
+        query = f"SELECT id, read_size, read_ns FROM sessions WHERE id IN ({', '.join('?' * len(ids))})"  # noqa: S608
+        with self._opened() as connection:
+            return {id: (size, changed_ns) for id, size, changed_ns in connection.execute(query, ids)}
 
     def put(self, records: Iterable[Record]) -> None:
         with self._opened() as connection:

@@ -131,6 +131,30 @@ async def test_beginning_does_not_replace_the_session_that_another_process_has_r
     assert (await library.store.conversation(id)).event_count == lines
 
 
+@pytest.mark.parametrize("is_removed", [False, True])
+async def test_what_another_process_did_since_a_reading_began_is_kept(
+    library: Library, tmp_path: Path, user: Path, is_removed: bool
+) -> None:
+    loop, id = asyncio.get_running_loop(), copy_id("diary", "a")
+    async with _library(tmp_path, user) as other:
+
+        def prepare_late(*arguments: Any) -> Prepared:
+            prepared = prepare(*arguments)
+            write(user, "a", TOLD, append=True)
+            change = other.forget(id) if is_removed else other.read_now(id)
+            asyncio.run_coroutine_threadsafe(change, loop).result()
+            return prepared
+
+        async def apart(function: object, *arguments: Any) -> Prepared:
+            return await asyncio.to_thread(prepare_late, *arguments)
+
+        write(user, "a", START, SAID)
+        async with Library(tmp_path / "home", places=Places(user), sources=(DIARY,), apart=apart) as slow:
+            await slow.find()
+            await slow.read_pending()
+    assert [info.event_count for info in await library.store.conversations()] == ([] if is_removed else [2])
+
+
 async def test_session_whose_first_line_is_too_long_has_no_beginning(library: Library, user: Path) -> None:
     write(user, "a", {**SAID, "user": "x" * FIRST_BYTES}, SAID)
     await library.find()
