@@ -2,7 +2,8 @@
 
 Reading thousands of sessions takes the processor for minutes, so that runs at a low priority. The process writes a line
 of JSON for each step, and for an error; its end is the end of the request. `core.library.reading` starts it. The
-processes that it starts end with it, also if it is killed, and have no part in its output.
+processes that it starts end with it, also if it is killed, and have no part in its output. It ends with the process
+that reads its output, also if that is killed.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import gc
 import json
 import os
+import select
 import sys
 from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
@@ -145,11 +147,22 @@ def _write(step: dict[str, object]) -> None:
 
 
 def _keep_output() -> None:
-    """Have processes that are started inherit no end of the pipe, whose reader would wait for them too."""
+    """Have processes that are started inherit no end of the pipe, whose reader would wait for them too.
+
+    End this process when nobody reads the pipe any more.
+    """
     sys.stdout = os.fdopen(os.dup(1), "w")
+    Thread(target=_end_with_reader, args=[sys.stdout.fileno()], daemon=True).start()
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 1)
     os.close(nothing)
+
+
+def _end_with_reader(pipe: int) -> None:
+    ended = select.poll()
+    ended.register(pipe, 0)  # an error is always told, and there is one when the other end is closed
+    ended.poll()
+    os._exit(1)
 
 
 def main() -> int:
@@ -166,7 +179,7 @@ def main() -> int:
         return BUSY
     except HandloomError as error:
         _write({"error": str(error)})
-    except BrokenPipeError:  # the workspace has ended; what was read is stored
+    except BrokenPipeError:  # the reader has ended; what was read is stored
         return 1
     return 0
 

@@ -95,6 +95,17 @@ async def test_reading_ends_at_once_when_it_is_cancelled(home: Path) -> None:
                 break
 
 
+async def test_process_ends_with_the_one_that_reads_its_output() -> None:
+    program = "from core.library import update; update._keep_output(); update._write({}); __import__('signal').pause()"
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, cwd=ROOT, stdout=pipe)
+    assert process.stdout is not None
+    async with timeout(30):
+        assert await process.stdout.readline() == b"{}\n"
+        process._transport.get_pipe_transport(1).close()  # type: ignore[attr-defined]
+        assert await process.wait() == 1
+
+
 class TestWorkers:
     async def test_processes_end_when_the_one_that_started_them_is_killed(self) -> None:
         pipe = asyncio.subprocess.PIPE
