@@ -1,4 +1,4 @@
-"""The file of a session is followed while its agent writes it."""
+"""A session is followed while its agent writes it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from core.errors import UsageError
 from tui.file_watcher import watch
+from tui.replay.agent_tab import AgentSession, _grow
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
@@ -25,3 +29,24 @@ async def test_file_that_another_replaces_is_followed(tmp_path: Path) -> None:
             await changed.wait()
         changed.clear()
     followed.close()
+
+
+async def test_session_that_cannot_be_read_is_told_once_and_read_when_it_changes() -> None:
+    faults: list[Exception | None] = [UsageError("It is cut off."), UsageError("It is cut off."), None]
+    told: list[str] = []
+    tab: Any = SimpleNamespace(has_changed=False, is_reading=False, needs_refresh=False, wrong="")
+
+    async def read() -> None:
+        fault = faults.pop(0)
+        tab.has_changed = bool(faults)  # its agent has written meanwhile
+        if fault is not None:
+            raise fault
+
+    def nothing(tab: object) -> None:
+        pass
+
+    app: Any = SimpleNamespace(wake=nothing, report=told.append, tabs=SimpleNamespace(all=[]))
+    fork: Any = nothing
+    await _grow(app, tab, AgentSession(read, fork, None))
+    assert told == ["It is cut off."]
+    assert (tab.needs_refresh, tab.is_reading, tab.wrong, faults) == (True, False, "", [])

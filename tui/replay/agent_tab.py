@@ -11,6 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from core.errors import HandloomError
 from core.import_export.agents.names import AGENTS
 from tui.file_watcher import EDITED, watch
 from tui.i18n import _
@@ -46,6 +47,8 @@ class AgentTab(FollowTab):
     """Whether the session is being read."""
     has_changed = False
     """Whether its agent has written since the reading began."""
+    wrong = ""
+    """Why the last reading failed, as the user was told; empty if it did not."""
 
     @property
     def work_groups(self) -> list[str]:
@@ -122,7 +125,14 @@ async def _grow(app: Context, tab: AgentTab, session: AgentSession) -> None:
         while tab.has_changed:
             tab.has_changed = False
             app.wake(tab)
-            await session.read()
+            try:
+                await session.read()
+            except HandloomError as error:  # told once: a session may change every second and never be whole
+                if str(error) != tab.wrong:
+                    tab.wrong = str(error)
+                    app.report(tab.wrong)
+                continue
+            tab.wrong = ""
             tab.needs_refresh = True
             if tab in app.tabs.all and (tab.playing or not tab.busy):
                 replay_to(app, tab)
