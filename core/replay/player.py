@@ -242,6 +242,11 @@ class LogFollower(Player):
         self._mark = ""
         self._key: int | None = None
 
+    async def open(self) -> None:
+        found = await self.timeline.reader.listing.with_owner(self.info.id)
+        self._key = None if found is None else found[2]
+        await super().open()
+
     async def refresh(self) -> bool:
         """Update title, owner and timeline. Reads one row if nothing is new. Raises StoreError.
 

@@ -162,13 +162,17 @@ async def test_session_whose_first_line_is_too_long_has_no_beginning(library: Li
     assert (await library.read_now(copy_id("diary", "a"))).was_read
 
 
-async def test_followed_session_that_is_replaced_is_read_anew(library: Library, user: Path) -> None:
+@pytest.mark.parametrize("was_refreshed", [True, False])
+async def test_followed_session_that_is_replaced_is_read_anew(
+    library: Library, user: Path, was_refreshed: bool
+) -> None:
     write(user, "a", START, SAID, DONE, TOLD)
     await library.find()
     await library.read_pending()
     follower = LogFollower(library.store, await library.store.conversation(copy_id("diary", "a")))
     await follower.open()
-    assert await follower.refresh() is False
+    if was_refreshed:
+        assert await follower.refresh() is False
     write(user, "a", START, {**SAID, "user": "Where is the leak?"}, TOLD)
     await library.find()
     await library.read_pending()
