@@ -274,6 +274,9 @@ class LogFollower(Player):
         self._key = key
         if self.info.event_count > self.count:
             await self.timeline.grow()
+            now = await reader.listing.with_owner(self.info.id)
+            if now is not None and now[2] != key:  # it was replaced meanwhile: what was read is of both
+                return await self.refresh()
         return False
 
     async def new_items(self) -> list[Item]:

@@ -181,6 +181,30 @@ async def test_followed_session_that_is_replaced_is_read_anew(
     assert await follower.refresh() is False
 
 
+async def test_session_that_is_replaced_while_it_is_followed_is_read_anew(
+    library: Library, user: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(user, "a", START, SAID)
+    await library.find()
+    await library.read_pending()
+    follower = LogFollower(library.store, await library.store.conversation(copy_id("diary", "a")))
+    await follower.open()
+    grow = follower.timeline.grow
+
+    async def grow_late() -> None:
+        later = {**TOLD, "at": "2026-03-01T11:00:00+00:00"}
+        write(user, "a", START, {**SAID, "user": "Where is the leak?"}, later, later)
+        await library.read_now(copy_id("diary", "a"))
+        await grow()
+
+    monkeypatch.setattr(follower.timeline, "grow", grow_late)
+    write(user, "a", TOLD, append=True)
+    await library.read_now(copy_id("diary", "a"))
+    assert await follower.refresh() is True
+    assert follower.count == 3
+    assert follower.position.length_s == 3599
+
+
 async def test_tab_after_the_end_of_what_replaced_its_session_goes_to_the_new_end(library: Library, user: Path) -> None:
     write(user, "a", START, SAID, TOLD, TOLD, TOLD)
     await library.find()
