@@ -16,6 +16,7 @@ import re
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from datetime import datetime, timedelta
+from itertools import islice
 from pathlib import Path
 
 from core.import_export.agents import files
@@ -33,6 +34,8 @@ MAX_BRANCH_RECORDS = 300_000
 """In all branches together: each has the whole way from the beginning."""
 MAX_OUTPUT_BYTES = 16 * 1024 * 1024
 """Of all outputs of one session that are in files of their own."""
+MAX_SUB_AGENTS = 10_000
+"""Descriptions of sub-agents that are read for one session, together not longer than its outputs."""
 _SMALL_BYTES = 1 << 20
 """Settings and descriptions are not longer."""
 _HEAD_RECORDS = 20
@@ -260,7 +263,10 @@ class _Session:
                 if before is None or before.completion < usage.completion:
                     usages[record.answer] = usage
         children = {call: _AGENT + agent for call, info in results.items() if (agent := files.text(info, "agentId"))}
-        for file in files.walk(self.folder / "subagents", ".meta.json", depth=4):
+        found, left = files.walk(self.folder / "subagents", ".meta.json", depth=4), MAX_OUTPUT_BYTES
+        for file in islice(found, MAX_SUB_AGENTS):
+            if (left := left - file.size) < 0:
+                break
             if call := files.text(_small(self.session.root, file.path), "toolUseId"):
                 children[call] = file.path.name.removesuffix(".meta.json")
         return Facts(results, usages, children, self._output)

@@ -42,6 +42,22 @@ def test_records_that_were_all_copied_at_once_take_linear_time(tmp_path: Path) -
     assert time.monotonic() - begin < 2 * QUICK_S
 
 
+def test_descriptions_of_sub_agents_are_bounded_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "projects/p/s.jsonl"
+    folder = path.with_suffix("") / "subagents"
+    folder.mkdir(parents=True)
+    line = {"type": "user", "uuid": "u", "message": {"content": "Why?"}}
+    path.write_text(json.dumps(line) + "\n")
+    for number in range(5):
+        (folder / f"agent-{number}.meta.json").write_text(json.dumps({"toolUseId": f"call-{number}"}))
+    session = AgentSession(agent="claude-code", id="s", root=tmp_path, path=path)
+    assert len(claude_code._Session(session).facts.children) == 5
+    monkeypatch.setattr(claude_code, "MAX_SUB_AGENTS", 3)
+    assert len(claude_code._Session(session).facts.children) == 3
+    monkeypatch.setattr(claude_code, "MAX_OUTPUT_BYTES", 50)
+    assert len(claude_code._Session(session).facts.children) == 2
+
+
 def test_edit_that_replaces_all_is_not_made_anew_if_it_is_long() -> None:
     edit: dict[str, Any] = {"originalFile": "a" * 32_000, "oldString": "a", "newString": "b" * 30_000}
     assert _whole_files({**edit, "replaceAll": True}) == ("a" * 32_000, None)
