@@ -155,13 +155,16 @@ class AgentSessions:
             raise UsageError(_("This session cannot be read: {why}.").format(why=sanitize_line(wrong, 200)))
 
     @asynccontextmanager
-    async def read_session(self, id: str) -> AsyncIterator[EventReader]:
-        """The store with a session as it is now. Raises HandloomError."""
+    async def read_session(self, id: str, *, as_stored: bool = False) -> AsyncIterator[EventReader]:
+        """The store with a session as it is now, or with `as_stored` as it was shown. Raises HandloomError."""
         from core.store.reader import EventReader
 
-        self._app.flash(_("Reading the session…"))
-        await self.read_now(id)
-        self._app.flash("")
+        if as_stored:
+            await self._read_records()
+        else:
+            self._app.flash(_("Reading the session…"))
+            await self.read_now(id)
+            self._app.flash("")
         async with EventReader(self.home) as copies:
             yield copies
 
@@ -171,7 +174,8 @@ class AgentSessions:
 
         assert self._app.manager is not None
         manager = self._app.manager
-        async with self.read_session(session_id) as copies:
+        # the event is one of those that the user saw, and others can be in its place in the file
+        async with self.read_session(session_id, as_stored=event_id is not None) as copies:
             info = await copies.conversation(session_id)
             id = uuid.uuid4().hex
             folder = await self._ask_folder(info, id)
