@@ -329,7 +329,7 @@ class Library:
         copies = [copy for each in sessions for copy in each.copies]
         await self.store.put_events(copies)
         stored = {copy.facts.id for copy in copies}
-        read = (each.record for each in sessions if each.copies)
+        read = (each.record for each in sessions if each.copies and each.before[0] >= 0)  # it may have had branches
         await self.store.forget([id for record in read for id in _branches(record) if id not in stored])
         await asyncio.to_thread(self._records.put, [each.record for each in sessions])
 
