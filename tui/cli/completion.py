@@ -9,8 +9,8 @@ from core.errors import ExitStatus
 from tui.cli.command_line import parser
 from tui.cli.output import say
 
-IDS = "handloom list 2>/dev/null | cut -c 1-32"
-"""Prints the ids of all conversations."""
+IDS = "handloom list 2>/dev/null | grep -oE '^[0-9a-f]{32}'"
+"""Prints the ids of all conversations, and nothing that bash would run: it expands what it offers."""
 WITH_IDS = frozenset({"rename", "delete", "show", "export", "replay", "again"})
 """Commands whose argument ID is a conversation."""
 
@@ -32,5 +32,7 @@ def _ids(command: argparse.ArgumentParser, name: str) -> Iterator[argparse.Actio
         if isinstance(action, argparse._SubParsersAction):
             for inner, parsed in action.choices.items():
                 yield from _ids(parsed, inner)
-        elif (action.dest == "resume" and action.nargs != 0) or (not action.option_strings and name in WITH_IDS):
+        elif (action.dest == "resume" and action.nargs != 0) or (
+            name in WITH_IDS and str(action.metavar).startswith("ID")
+        ):
             yield action
