@@ -9,7 +9,6 @@ command took: these are counted back from when the file was changed.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -28,6 +27,12 @@ _EDITOR = "str_replace_editor"
 _ISSUE = (("<pr_description>", "</pr_description>"), ("ISSUE:\n", "\n\nINSTRUCTIONS:"))
 """What is around the issue in the prompts of the settings that come with SWE-agent."""
 _MAX_SECONDS = 30 * 86400.0
+_PART = re.compile(
+    r"""(?P<gap>\s+)|'(?P<single>[^']*)'|"(?P<double>(?:[^"\\]++|\\.)*+)"|\\(?P<escaped>.)|(?P<plain>[^\s'"\\]+)""",
+    re.DOTALL,
+)
+"""A part of a word of shell text, or the gap between two words."""
+_ESCAPED = re.compile(r"""\\(["\\])""")
 _VERSION = re.compile(r"(\d{1,4})\.")
 _NEWEST = 1
 
@@ -150,8 +155,8 @@ def _step(transcript: Transcript, number: int, step: Any, answer: JsonObject) ->
 def _parsed(action: str) -> tuple[str, Any]:
     """The tool and the arguments of a step that is one line of shell text."""
     if action.startswith(f"{_EDITOR} "):
-        with suppress(ValueError):
-            words = shlex.split(action)
+        with suppress(ValueError, IndexError):
+            words = _words(action)
             fields: JsonObject = {"command": words[1], "path": words[2]}
             for option, value in zip(words[3::2], words[4::2], strict=False):
                 fields[option.removeprefix("--")] = int(value) if option == "--insert_line" else value
@@ -160,6 +165,24 @@ def _parsed(action: str) -> tuple[str, Any]:
             words = action.split(maxsplit=3)
             return _EDITOR, {"command": words[1], "path": words[2]}
     return "bash", {"command": action}
+
+
+def _words(text: str) -> list[str]:
+    """As `shlex.split`, which takes quadratic time for a long word. Raises ValueError if a quote is not closed."""
+    words: list[str] = []
+    parts: list[str] = []
+    place = 0
+    while place < len(text):
+        if (part := _PART.match(text, place)) is None:
+            raise ValueError("a quote is not closed")
+        place = part.end()
+        if part["gap"] is None:
+            found = next(each for each in part.group("single", "double", "escaped", "plain") if each is not None)
+            parts.append(found if part["double"] is None else _ESCAPED.sub(r"\1", found))
+        elif parts:
+            words.append("".join(parts))
+            parts = []
+    return [*words, "".join(parts)] if parts else words
 
 
 def _is_answer(message: Any) -> bool:

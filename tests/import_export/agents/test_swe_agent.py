@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from core.import_export.agents.source import Places
-from core.import_export.agents.swe_agent import discover, read
+from core.import_export.agents.swe_agent import _words, discover, read
 from core.import_export.agents.transcript import Transcript, Usage
 from core.import_export.bounded_json import Fault
 from tests.import_export.agents.fuzzed import survives
@@ -184,4 +185,28 @@ def test_the_time_grows_with_the_number_of_steps_only(places: Places) -> None:
     (session,) = discover(places)
     started = time.process_time()
     assert len(read(session).forms) > 30_000
+    assert time.process_time() - started < 3
+
+
+def test_a_call_of_the_editor_that_is_cut_short_is_shown(places: Places) -> None:
+    write(places, {**RUN, "trajectory": [step("str_replace_editor view", "A path is missing.")], "history": []})
+    assert shown(read_one(places))[:2] == [
+        ("runs", "str_replace_editor view"),
+        ("ran", 0, "A path is missing.", -1),
+    ]
+
+
+def test_words_are_split_as_a_shell_does() -> None:
+    texts = ("a 'b c' d", """a"b \\" \\x"'c'\\ d""", "'' \"\"", "  a\nb ", "")
+    assert [_words(text) for text in texts] == [shlex.split(text) for text in texts]
+    with pytest.raises(ValueError, match="a quote"):
+        _words("a 'b")
+
+
+def test_a_long_file_is_split_in_linear_time(places: Places) -> None:
+    text = "x" * 1_000_000
+    write(places, {"trajectory": [step(f"str_replace_editor create /r/a.py --file_text '{text}'", "Created.")]})
+    started = time.process_time()
+    transcript = read_one(places)
+    assert transcript.forms[0]["args"]["file_text"] == text
     assert time.process_time() - started < 3
