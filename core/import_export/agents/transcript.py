@@ -66,6 +66,8 @@ class Transcript:
     foreign: set[int] = field(default_factory=set)
     """The events whose form was not made here, so that nobody knows whether it fits its kind."""
     _calls: dict[str, int] = field(default_factory=dict)
+    _answered: set[str] = field(default_factory=set)
+    """The ids of calls that have a result."""
     _timestamp: str = ""
     _record: JsonObject = field(default_factory=dict)
     _counted: set[str] = field(default_factory=set)
@@ -103,16 +105,22 @@ class Transcript:
     def call(self, id: str, name: str, arguments: Any, child: str = "", *, by_user: bool = False) -> None:
         """A tool call. `arguments` are an object, JSON text, or plain text. `child` is the sub-agent's session.
 
-        `by_user` says that the user ran it, not the model. A second call with the same id is left out: logs are
-        replayed into forks and side files.
+        `by_user` says that the user ran it, not the model. A second call with the same id is left out, because logs are
+        replayed into forks and side files, unless the first one has a result and was another call: some servers restart
+        call ids with each answer.
         """
-        if id and id in self._calls:
+        if id in self._calls and id not in self._answered:
             return
         kind, args = tools.action(name, arguments)
         if child and kind == "delegate":
             args["inputs"] = {**args.get("inputs", {}), "session": child}
+        if id in self._calls:
+            before = self.forms[self._calls[id]]
+            if (before.get("action"), before.get("args")) == (kind, args):
+                return
         if id:
             self._calls[id] = len(self.forms)
+            self._answered.discard(id)
         self._action(kind, "user" if by_user else "agent", **args)
 
     def result(
@@ -133,6 +141,7 @@ class Transcript:
         `before` and `after` are whole files. `is_denied` says that the user or a rule refused the call.
         """
         cause = self._calls.get(id)
+        self._answered.add(id)
         call = self.forms[cause] if cause is not None else _NO_CALL
         args: JsonObject = call["args"]
         kind, extras = "error" if is_error else "success", JsonObject()

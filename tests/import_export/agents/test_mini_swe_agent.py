@@ -259,3 +259,19 @@ def test_the_time_grows_with_the_number_of_messages_only(places: Places) -> None
     started = time.process_time()
     assert len(read(session).forms) > 9000
     assert time.process_time() - started < 2
+
+
+def test_servers_can_restart_call_ids_with_each_answer(places: Places) -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Clean up."}]
+    for command in ("ls", "rm a.txt"):
+        extra = {"actions": [{"command": command, "tool_call_id": "call_0"}]}
+        messages.append({"role": "assistant", "content": "", "tool_calls": [{}], "extra": extra})
+        printed = {"raw_output": f"{command}!", "returncode": 0}
+        messages.append({"role": "tool", "content": "", "tool_call_id": "call_0", "extra": printed})
+    write(places, run(messages, template=""))
+    assert shown(read_one(places))[1:] == [
+        ("runs", "ls"),
+        ("ran", 1, "ls!", 0),
+        ("runs", "rm a.txt"),
+        ("ran", 3, "rm a.txt!", 0),
+    ]
