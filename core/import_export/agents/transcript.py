@@ -174,12 +174,6 @@ class Transcript:
         """Whether there was a call with this id."""
         return id in self._calls
 
-    def add_to_call(self, id: str, **args: Any) -> None:
-        """Set arguments of an earlier call that only a later record tells."""
-        if (place := self._calls.get(id)) is not None:
-            self.forms[place]["args"].update(args)
-            self.foreign.add(place)
-
     # -- what happened around it ---------------------------------------------------------------------------------------
 
     def compacted(self, summary: str, kept_from: int | None = None) -> None:
