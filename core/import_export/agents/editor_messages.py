@@ -23,8 +23,11 @@ _TAGS = ("task", "feedback", "user_message", "answer")
 """What is around the words of the user in what the model got."""
 _RESULT = re.compile(r"\A\[[^\n]{1,4096}?\] Result:\n?")
 _EXIT_CODE = re.compile(r"\bexit code:? (-?\d{1,6})\b", re.IGNORECASE)
-_STATUS_CHARS = 200
-"""In the first line of a result, not in what the command printed."""
+_PRINTED = re.compile(r"(?:\A|\n)(?:Output:|Here's the output so far:)")
+"""Comes before what the command printed, in what the model got."""
+_STATUS_CHARS = 400
+_DENIED = re.compile(r'\{\s*"status":\s*"denied"|The user denied this operation')
+"""How results of calls begin that the user refused."""
 _ADDED = ("[", "<", "# task_progress", "# TODO")
 """How texts begin that the extension adds to the words of the user."""
 _CHECK = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
@@ -124,11 +127,8 @@ class UiReader:
         """The result of a command, once no more of its output comes."""
         if self.command and (self.output or is_over):
             told = self._result(self.command_message)
-            code = int(found[1]) if (found := _EXIT_CODE.search(told[:_STATUS_CHARS])) else None
-            if code is None and told.startswith("Command executed"):
-                code = 0
             text = "\n".join(filter(None, self.output)) or told
-            self.transcript.result(self.command, text, exit_code=code)
+            self.transcript.result(self.command, text, exit_code=_code(told), is_denied=bool(_DENIED.match(told)))
             self.command, self.output = "", []
 
     def _request(self, text: str, id: str) -> None:
@@ -150,7 +150,10 @@ class UiReader:
         if name in _EDITS and path:
             diff = files.text(value, "diff") or content
             t.call(id, *_edit(name, path, files.text(value, "diff"), content))
-            t.result(id, "", diff=_unified(diff, path) if name != "newFileCreated" or _is_unified(diff) else None)
+            told = self._result(message, is_kept=True)
+            is_denied = bool(_DENIED.match(told))
+            shown = _unified(diff, path) if name != "newFileCreated" or _is_unified(diff) else None
+            t.result(id, told if is_denied else "", diff=shown, is_denied=is_denied)
         elif name == "readFile":
             paths = [files.text(each, "path") for each in files.items(value, "batchFiles")] or [path]
             for place, each in enumerate(filter(None, paths)):
@@ -177,8 +180,11 @@ class UiReader:
         self.transcript.call(id, f"{server}__{tool}" if server else tool or "mcp", value.get("arguments"))
         self.tool = id
 
-    def _result(self, message: JsonObject) -> str:
-        """What the model got for a tool, found by the message's place in what the model got."""
+    def _result(self, message: JsonObject, *, is_kept: bool = False) -> str:
+        """What the model got for a tool, found by the message's place in what the model got.
+
+        With `is_kept`, it is also the result of the tools that come after it in the same answer.
+        """
         start = message.get("conversationHistoryIndex")
         if not isinstance(start, int) or isinstance(start, bool) or start < 0:
             return ""
@@ -186,7 +192,8 @@ class UiReader:
         for place in range(start, min(start + 4, len(self.api))):
             role = files.text(self.api[place], "role")
             if role == "user" and is_answered and place not in self.taken:
-                self.taken.add(place)
+                if not is_kept:
+                    self.taken.add(place)
                 return _result_text(files.inner(self.api[place]).get("content"))
             is_answered = is_answered or role == "assistant"
         return ""
@@ -246,9 +253,15 @@ def read_api(transcript: Transcript, messages: list[Any]) -> None:
                 transcript.call(files.text(block, "id"), files.text(block, "name"), block.get("input"))
             elif kind == "tool_result":
                 result = block.get("content")
-                failed = block.get("is_error") is True
-                id = files.text(block, "tool_use_id")
-                transcript.result(id, text_of(result), pictures=pictures_of(result), is_error=failed)
+                told = text_of(result)
+                transcript.result(
+                    files.text(block, "tool_use_id"),
+                    told,
+                    exit_code=_code(told),
+                    pictures=pictures_of(result),
+                    is_error=block.get("is_error") is True,
+                    is_denied=bool(_DENIED.match(told)),
+                )
             elif kind in ("thinking", "reasoning"):
                 transcript.thinks(files.text(block, "thinking") or text)
             else:
@@ -266,13 +279,22 @@ def said(text: str) -> str:
 def _result_text(content: Any) -> str:
     """The result of a tool in a message of the user, without what the extension adds to it."""
     results, others = [], []
+    is_result = False
     for block in content if isinstance(content, list) else [content]:
         text = _without_details(text_of(files.inner(block).get("content") or block))
-        if files.text(block, "type") == "tool_result" or _RESULT.match(text):
-            results.append(_RESULT.sub("", text))
+        head = _RESULT.match(text)
+        if is_result or head or files.text(block, "type") == "tool_result":
+            results.append(text[head.end() :] if head else text)
         elif not text.startswith(_ADDED):
             others.append(text)
-    return "\n".join(filter(None, results or others))
+        is_result = head is not None and head.end() == len(text)  # older versions put the result in the next block
+    return "\n".join(filter(None, results)) or "\n".join(filter(None, others))
+
+
+def _code(told: str) -> int | None:
+    """The exit code in what the model got for a command; None if only what the command printed has one."""
+    status = _PRINTED.split(told[:_STATUS_CHARS], maxsplit=1)[0]
+    return int(found[1]) if (found := _EXIT_CODE.search(status)) else None
 
 
 def _without_details(text: str) -> str:

@@ -306,7 +306,7 @@ def test_without_what_the_user_saw_the_messages_of_the_model_are_shown(tmp_path:
         ("thinks", "Hm."),
         ("runs", "ls"),
         ("cline.odd",),
-        ("ran", 7, "Command failed with exit code 3.\nOutput:\na.py", -1),
+        ("ran", 7, "Command failed with exit code 3.\nOutput:\na.py", 3),
     ]
     assert len(transcript.warnings) == 1
 
@@ -333,3 +333,37 @@ def test_the_time_grows_with_the_number_of_messages_only(tmp_path: Path) -> None
     started = time.process_time()
     assert len(read(session).forms) > 10_000
     assert time.process_time() - started < 3
+
+
+@pytest.mark.parametrize(
+    ("blocks", "shown_result"),
+    [
+        (["[execute_command for 'ls'] Result:\nCommand executed.\nOutput:\nchild: exit code 7"],
+         ("ran", 1, "Command executed.\nOutput:\nchild: exit code 7", -1)),
+        (["[execute_command for 'ls'] Result:", "[1, 2]"], ("ran", 1, "[1, 2]", -1)),
+        (["[execute_command for 'ls'] Result:\nCommand executed in terminal.\nExit code: 2\nOutput:\nno"],
+         ("ran", 1, "Command executed in terminal.\nExit code: 2\nOutput:\nno", 2)),
+        (["[execute_command for 'ls'] Result:\nThe user denied this operation."],
+         ("user_rejected result", 1, "The user denied this operation.")),
+    ],
+)  # fmt: skip
+def test_results_of_commands_in_what_the_model_got(
+    tmp_path: Path, blocks: list[str], shown_result: tuple[Any, ...]
+) -> None:
+    ui = [say("task", "Look."), ask("command", "ls", conversationHistoryIndex=0), say("completion_result")]
+    api = [*API[:2], {"role": "user", "content": [{"type": "text", "text": text} for text in blocks]}]
+    write_task(tmp_path / ".cline" / "data", ui=ui, api=api)
+    (session,) = discover(Places(tmp_path))
+    assert shown(read(session))[2] == shown_result
+
+
+def test_an_edit_that_the_user_denied_has_no_diff(tmp_path: Path) -> None:
+    edit = json.dumps({"tool": "editedExistingFile", "path": "a.py", "diff": SEARCH})
+    denied = "[replace_in_file for 'a.py'] Result:\nThe user denied this operation."
+    api = [*API[:2], {"role": "user", "content": [{"type": "text", "text": denied}]}]
+    write_task(tmp_path / ".cline" / "data", ui=[ask("tool", edit, conversationHistoryIndex=0)], api=api)
+    (session,) = discover(Places(tmp_path))
+    assert shown(read(session)) == [
+        ("edits", "a.py", "str_replace"),
+        ("user_rejected result", 0, "The user denied this operation."),
+    ]
