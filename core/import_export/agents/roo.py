@@ -20,7 +20,7 @@ EXTENSION = "rooveterinaryinc.roo-cline"
 
 __all__ = ["NAME", "discover", "read"]
 
-_MOVED = re.compile(r'"roo-cline\.customStoragePath"\s*:\s*"((?:[^"\\]|\\.){1,4096})"')
+_MOVED = re.compile(r'"roo-cline\.customStoragePath"\s*:\s*"((?:[^"\\\0]|\\[^\0]){1,4096})"')
 """In settings with comments, which are no JSON."""
 
 

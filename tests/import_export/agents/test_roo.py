@@ -96,3 +96,10 @@ def test_a_setting_of_the_editor_can_move_the_tasks(places: Places, tmp_path: Pa
 
 def test_damaged_tasks_raise_nothing_else(places: Places) -> None:
     survives(discover, read, places, trials=40)
+
+
+def test_a_setting_that_is_no_path_moves_nothing(places: Places, tmp_path: Path) -> None:
+    user = tmp_path / ".config" / "Code" / "User"
+    user.mkdir(parents=True)
+    (user / "settings.json").write_text('{"roo-cline.customStoragePath": "/moved\0"}')
+    assert [session.id for session in discover(places)] == ["t2"]
