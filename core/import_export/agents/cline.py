@@ -31,7 +31,7 @@ JsonObject = dict[str, Any]
 
 _MESSAGES = ".messages.json"
 _VERSION = 1
-_EXITED = re.compile(r"exited with code (-?\d{1,6})\b")
+_EXITED = re.compile(r"Command exited with code (-?\d{1,6})\b")
 _INJECTED = ("<environment_details>", "<file_content", "<system", "<context", "<workspace")
 
 

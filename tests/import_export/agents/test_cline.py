@@ -367,3 +367,15 @@ def test_an_edit_that_the_user_denied_has_no_diff(tmp_path: Path) -> None:
         ("edits", "a.py", "str_replace"),
         ("user_rejected result", 0, "The user denied this operation."),
     ]
+
+
+def test_the_exit_code_is_that_of_the_command(places: Places) -> None:
+    file = places.home / ".cline" / "data" / "sessions" / ID / f"{ID}.messages.json"
+    failed = {"query": "make", "result": "worker exited with code 9", "success": False,
+              "error": "Command exited with code 2"}  # fmt: skip
+    messages = [assistant(1, use("call", "run_commands", commands=["make"])), result("call", [failed])]
+    file.write_text(json.dumps({"version": 1, "messages": messages}))
+    assert shown(read(by_id(places)[ID])) == [
+        ("runs", "make"),
+        ("ran", 0, "worker exited with code 9\nCommand exited with code 2", 2),
+    ]
