@@ -273,13 +273,15 @@ class Writer:
     ) -> None:
         self._answered.add(id)
         status = files.text(item, "status")
+        has_failed = status == "failed" or item.get("success") is False
+        has_failed = has_failed or files.inner(item, "result", "Ok").get("isError") is True
         self.transcript.result(
             id,
             text,
             exit_code=code,
             diff=_diff(item.get("changes")),
             pictures=pictures,
-            is_error=is_error or bool(code) or status == "failed",
+            is_error=is_error or has_failed or bool(code),
             is_denied=status == "declined" or (code is None and bool(_DENIED.search(text[:400]))),
         )
 
@@ -413,9 +415,9 @@ def _printed(output: Any) -> tuple[str, int | None, bool]:
         output = output.get("output", output.get("content", output.get("body")))
     text = text_of(output)
     for _ in range(_HEADERS):
-        if header := _HEADER.match(text):
+        if (header := _HEADER.match(text)) and header[0] != "Output:\n":  # a command can print that line
             text, told = text[header.end() :], header["code"] or header["ended"]
-            code = int(told) if told else code
+            code = int(told) if told and code is None else code
     return text, code, is_failure
 
 

@@ -338,6 +338,8 @@ def test_events_enrich_the_calls_of_the_model(home: Home) -> None:
         ("Wall time: 1.0 seconds\nProcess running with session ID 5\nOutput:\nhalf", "half", -1),
         ('{"output":"yes\\n","metadata":{"exit_code":1,"duration_seconds":0.2}}', "yes\n", 1),
         ({"content": "out", "success": False}, "out", 1),
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nExit code: 5\nOutput:\na log", "a log", 0),
+        ("Output:\nof mine", "Output:\nof mine", -1),
         ("Output of mine", "Output of mine", -1),
         ([{"type": "input_text", "text": "a"}], "a", -1),
         (7, "", -1),
@@ -451,3 +453,23 @@ def test_long_sessions_take_linear_time(home: Home) -> None:
     assert time.process_time() - started < 3
     assert len(found.branches) <= 50
     assert read_all(codex.discover, codex.read, home.places) == 1
+
+
+def test_events_tell_which_calls_failed(home: Home) -> None:
+    changes = {"a.py": {"type": "update", "unified_diff": "@@ -1 +1 @@\n-x\n+y"}}
+    home.write(
+        meta(),
+        item("custom_tool_call", call_id="1", name="apply_patch", input="*** Begin Patch\n*** Update File: a.py"),
+        event("patch_apply_end", call_id="1", success=False, stdout="", stderr="No such lines", changes=changes),
+        item("custom_tool_call_output", call_id="1", output="No such lines"),
+        event("patch_apply_end", call_id="2", success=False, stdout="", stderr="Neither", changes=changes),
+        event("mcp_tool_call_end", call_id="3", invocation={"server": "docs", "tool": "get", "arguments": {}},
+              result={"Ok": {"content": [{"type": "text", "text": "No"}], "isError": True}}),
+    )  # fmt: skip
+    found = home.read()
+    assert shown(found)[1:] == [
+        ("edits", "a.py", ""), ("error result", 1, "No such lines"),
+        ("edits", "a.py", ""), ("error result", 3, "Neither"),
+        ("calls", "mcp__docs__get", {}), ("mcp result", 5, "No"),
+    ]  # fmt: skip
+    assert found.forms[6]["extras"]["is_error"] is True
