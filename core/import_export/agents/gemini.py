@@ -38,9 +38,12 @@ _BY_HAND = "I ran the following shell command:\n```sh\n"
 _PRODUCED = "\n```\n\nThis produced the following result:\n```\n"
 _BY_HAND_END = "\n```"
 _EXITED = re.compile(r"\ACommand exited with code (\d{1,9})\.\n?")
+_HAS_NO_CODE = ("Command was cancelled.", "Command terminated by signal: ")
 _WRAPPED = re.compile(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
 _SHELL_FIELD = re.compile(r"(?:Error|Exit Code|Signal|Background PIDs|Process Group PGID): (.*)")
 _SHELL_FIELDS = 5
+_OLD_FIELDS = re.compile(r"Command: .*?\nDirectory: [^\n]*\n(?=Output: )", re.DOTALL)
+"""Older versions write these before the output."""
 
 
 @dataclass(slots=True)
@@ -301,7 +304,8 @@ def _user(transcript: Transcript, record: JsonObject, answered: set[str]) -> Non
             transcript.call(id, "bash", {"command": by_hand[0]}, by_user=True)
             printed = by_hand[1]
             code = _EXITED.match(printed)
-            transcript.result(id, printed[code.end() :] if code else printed, exit_code=int(code[1]) if code else 0)
+            exit_code = int(code[1]) if code else None if printed.startswith(_HAS_NO_CODE) else 0
+            transcript.result(id, printed[code.end() :] if code else printed, exit_code=exit_code)
         elif text.lstrip().startswith(_INJECTED):
             transcript.unknown("context", part)
         elif text:
@@ -392,9 +396,11 @@ def _output(response: JsonObject) -> tuple[str, bool]:
 
 
 def _shell(text: str, is_over: bool) -> tuple[str, int | None]:
-    """What a command printed, and its exit code. The agent writes fields around it; no code means 0."""
+    """What a command printed, and its exit code. The agent writes fields around it; no code and no signal means 0."""
     inside = _WRAPPED.match(text)
     text = inside[1] if inside else text
+    if old := _OLD_FIELDS.match(text):
+        text = text[old.end() :]
     if not text.startswith("Output: "):
         return text, None
     code = 0 if is_over else None
@@ -403,7 +409,9 @@ def _shell(text: str, is_over: bool) -> tuple[str, int | None]:
         if (found := _SHELL_FIELD.fullmatch(last)) is None:
             break
         text = rest
-        if last.startswith("Exit Code: ") and found[1].isdecimal():
+        if last.startswith("Signal: ") and found[1] != "(none)":
+            code = None
+        elif last.startswith("Exit Code: ") and found[1].isdecimal():
             code = int(found[1][:9])
     text = text.removeprefix("Output: ")
     return ("" if text == "(empty)" else text), code

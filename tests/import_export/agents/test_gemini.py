@@ -292,3 +292,28 @@ def test_many_rewinds_and_histories_take_linear_time(tmp_path: Path) -> None:
     assert len(transcript.forms) == 4_000
     assert len(transcript.branches) == gemini.MAX_BRANCHES
     assert transcript.warnings == ["Branches that are not shown: 3980."]
+
+
+@pytest.mark.parametrize(
+    ("text", "printed", "code"),
+    [
+        ("Output: half\nSignal: 9\nProcess Group PGID: 1", "half", None),
+        (
+            "Command: ls;\nfalse\nDirectory: (root)\nOutput: a\nError: (none)\nExit Code: 1\nSignal: (none)\n"
+            "Background PIDs: (none)\nProcess Group PGID: 1",
+            "a",
+            1,
+        ),
+        ("Command: ls", "Command: ls", None),
+    ],
+)
+def test_fields_around_the_output_of_a_command(text: str, printed: str, code: int | None) -> None:
+    assert gemini._shell(text, is_over=True) == (printed, code)
+
+
+@pytest.mark.parametrize("printed", ["Command was cancelled.\nhalf", "Command terminated by signal: 9.\nhalf"])
+def test_a_command_of_the_user_that_was_stopped_has_no_exit_code(tmp_path: Path, printed: str) -> None:
+    prompt = BY_HAND.replace("Command exited with code 2.\ntoday", printed)
+    [session] = _written(tmp_path, [HEADER, _user("u1", prompt)])
+    _command, result = gemini.read(session).forms
+    assert (result["content"], result["extras"]["metadata"]["exit_code"]) == (printed, -1)
