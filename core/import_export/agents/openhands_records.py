@@ -81,10 +81,10 @@ def read_sdk(
     reader.read(transcript, [events[place] for place in tree.branch(tree.leaf)])
     others = tree.other_leaves()
     for leaf in others[:_MAX_BRANCHES]:
-        places = tree.branch(leaf)
+        places, fork = tree.branch(leaf), tree.fork_of(leaf)
         branch = Transcript(transcript.agent, transcript.title, transcript.folder, transcript.model)
         reader.read(branch, [events[place] for place in places])
-        prompts = (_prompt(events[place][1]) for place in places if place > tree.fork_of(leaf))
+        prompts = (_prompt(events[place][1]) for place in places if place > fork)
         transcript.branches.append(Branch(next(filter(None, prompts), "") or f"Until event {leaf}", branch))
     if len(others) > _MAX_BRANCHES:
         transcript.warnings.append(f"There are {len(others)} other branches; the first {_MAX_BRANCHES} are shown.")

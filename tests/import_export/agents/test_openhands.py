@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from core.import_export.agents.openhands import discover, read
+from core.import_export.agents.openhands_records import read_sdk
 from core.import_export.agents.source import AgentSession, Places
-from core.import_export.agents.transcript import Usage
+from core.import_export.agents.transcript import Transcript, Usage
 from tests.import_export.agents.fuzzed import check_events, survives
 from tests.import_export.agents.shown import shown
 
@@ -278,3 +279,15 @@ def test_many_branches_are_bounded(tmp_path: Path) -> None:
     assert len(transcript.branches) == 20
     assert transcript.branches[0].title == "Way 298"
     assert transcript.warnings == ["There are 299 other branches; the first 20 are shown."]
+
+
+def test_a_long_branch_without_a_prompt_takes_linear_time() -> None:
+    events = with_ids([said("agent", "On and on.") for _ in range(10_000)])
+    events.append({**said("user", "Again."), "id": "last", "parent_id": "__root__"})
+    transcript = Transcript("openhands")
+    started = time.process_time()
+    read_sdk(transcript, [(str(number), event) for number, event in enumerate(events)], {"leaf_event_id": "last"}, {})
+    assert [(len(branch.transcript.forms), branch.title) for branch in transcript.branches] == [
+        (10_000, "Until event 9999")
+    ]
+    assert time.process_time() - started < 2
