@@ -31,6 +31,8 @@ _SUFFIXES = (".eval", ".json")
 _LOG_NAME = re.compile(r"\d{4}-\d\d-\d\dT[\w:.+-]*?_(.+?)_([A-Za-z0-9]{16,32})\.(?:eval|json)")
 _SAMPLE = re.compile(r"samples/(.+)_epoch_(\d{1,9})\.json", re.DOTALL)
 _ATTACHMENT = re.compile(r"attachment://([0-9a-f]{32})")
+MAX_ATTACHED_CHARS = files.MAX_FILE_BYTES
+"""Of all attachments in their places: one that is long can be in thousands."""
 _LIST_BYTES = 64 * 1024 * 1024
 _VERSION = 2
 _MAX_SAMPLES = 10_000
@@ -236,6 +238,7 @@ class _Reader:
         self.attachments = files.inner(sample, "attachments")
         self.facts = _Facts.of(files.items(sample, "events"))
         self.has_prompt = False
+        self.left = MAX_ATTACHED_CHARS
 
     def read(self, messages: list[Any]) -> None:
         t = self.transcript
@@ -321,7 +324,15 @@ class _Reader:
         """The text with its attachments in their places."""
         if "attachment://" not in text:
             return text
-        return _ATTACHMENT.sub(lambda found: files.text(self.attachments, found[1]) or found[0], text)
+        return _ATTACHMENT.sub(self._attached, text)
+
+    def _attached(self, found: re.Match[str]) -> str:
+        """The attachment that is named; its name if there is none, or if there were too many."""
+        text = files.text(self.attachments, found[1])
+        if not text or len(text) > self.left:
+            return found[0]
+        self.left -= len(text)
+        return text
 
     def _pictures(self, content: Any) -> list[str]:
         blocks = content if isinstance(content, list) else []

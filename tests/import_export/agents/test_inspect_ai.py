@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from core.import_export.agents import zips
+from core.import_export.agents import inspect_ai, zips
 from core.import_export.agents.inspect_ai import discover, read
 from core.import_export.agents.source import AgentSession, Places
-from core.import_export.agents.transcript import Usage
+from core.import_export.agents.transcript import Transcript, Usage
 from core.import_export.bounded_json import Fault
 from tests.import_export.agents.fuzzed import read_all, replaced, survives
 from tests.import_export.agents.shown import shown
@@ -247,3 +247,12 @@ def test_the_time_grows_with_the_number_of_messages_only(places: Places) -> None
     started = time.process_time()
     assert len(read(session).forms) > 10_000
     assert time.process_time() - started < 3
+
+
+def test_attachments_are_put_in_their_places_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inspect_ai, "MAX_ATTACHED_CHARS", 25)
+    named = f"attachment://{HASH}"
+    transcript = Transcript("inspect")
+    sample = {"attachments": {HASH: "x" * 10}}
+    inspect_ai._Reader(transcript, sample).read([{"role": "user", "content": f"{named} {named} {named}"}])
+    assert shown(transcript)[0] == ("user", f"{'x' * 10} {'x' * 10} {named}")
