@@ -182,7 +182,7 @@ class Writer:
         transcript = self.transcript
         if text.startswith(_INTERRUPTED):
             transcript.stopped(text.strip("[]"))
-        elif shell := _tagged(text, "bash-input"):
+        elif shell := _shell_command(text):
             self._shell = f"user:{len(transcript.forms)}"
             transcript.call(self._shell, "bash", {"command": shell}, by_user=True)
         elif self._shell and text.startswith(("<bash-stdout>", "<bash-stderr>")):
@@ -210,7 +210,7 @@ class Writer:
         text = (text_of(info.get("content")) if "agentId" in info else "") or text_of(block.get("content"))
         text = self.facts.output(text, info) or files.text(info, "stdout")
         is_error, code = block.get("is_error") is True, None
-        if failed := _EXIT_CODE.match(text):
+        if is_error and (failed := _EXIT_CODE.match(text)):
             text, code = text[failed.end() :], int(failed[1])
         elif block.get("is_error") is False or ("stdout" in info and not is_error):
             # only commands have this mark; these ended in another way
@@ -303,10 +303,14 @@ class Writer:
 
 
 def _command(text: str) -> str:
-    """The slash command or the shell command in a prompt, as the user typed it."""
-    if name := _tagged(text, "command-name"):
+    """The slash command or the shell command that a prompt consists of, as the user typed it."""
+    if text.lstrip().startswith("<command-") and (name := _tagged(text, "command-name")):
         return f"{name} {_tagged(text, 'command-args')}".strip()
-    return f"!{shell}" if (shell := _tagged(text, "bash-input")) else ""
+    return f"!{shell}" if (shell := _shell_command(text)) else ""
+
+
+def _shell_command(text: str) -> str:
+    return _tagged(text, "bash-input") if text.lstrip().startswith("<bash-input>") else ""
 
 
 def _tagged(text: str, tag: str) -> str:

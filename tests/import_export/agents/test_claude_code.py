@@ -387,12 +387,20 @@ def test_what_the_user_did_not_type_is_no_prompt(home: Home) -> None:
     ]
 
 
+def test_prompts_that_quote_the_marks_of_commands_are_prompts(home: Home) -> None:
+    quotes = ["Why is <bash-input>ls</bash-input> here?", "What is <command-name>/model</command-name>?"]
+    home.write(user("1", None, quotes[0]), user("2", "1", quotes[1]), user("3", "2", "<bash-input>ls</bash-input>"))
+    assert plain(home.read()) == [("user", quotes[0]), ("user", quotes[1]), ("runs", "ls")]
+    assert home.session().title == quotes[0]
+
+
 def test_commands_have_exit_codes(home: Home) -> None:
     done = {"stdout": "out", "stderr": "", "interrupted": False}
     cases: list[tuple[Any, Any, JsonObject, tuple[Any, ...]]] = [
         ("out", done, {}, ("ran", "out", 0)),
         ("Exit code 2\nno file", "Error: Exit code 2", {"is_error": True}, ("ran", "no file", 2)),
         ("Exit code 1", None, {"is_error": True}, ("ran", "", 1)),
+        ("Exit code 3\na log", {**done, "stdout": "Exit code 3\na log"}, {}, ("ran", "Exit code 3\na log", 0)),
         ("", {**done, "interrupted": True}, {}, ("ran", "out", -1)),
         ("", {**done, "returnCodeInterpretation": "No matches"}, {}, ("ran", "out", -1)),
         ("timed out", None, {"is_error": True}, ("ran", "timed out", 1)),
