@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -60,9 +61,10 @@ def discover(places: Places) -> Iterator[AgentSession]:
                 found[file.path.stem] = root, file
     days = {root: _kept_days(root) for root in _roots(places)}
     for root, file in sorted(found.values(), key=lambda each: each[1].changed_ns, reverse=True):
-        session = places.unchanged(file.path, file.size, file.changed_ns) or _session(root, file, days[root])
+        session = places.unchanged(file.path, file.size, file.changed_ns) or _session(root, file)
         if session is not None:
-            yield session
+            deleted_at = _deleted_at(file, days[root])  # a change of the settings does not change the file
+            yield session if session.deleted_at == deleted_at else replace(session, deleted_at=deleted_at)
 
 
 def read(session: AgentSession) -> Transcript:
@@ -98,7 +100,14 @@ def _edges(root: Path, file: files.FoundFile) -> tuple[list[Record], list[Record
     return [Record(0, fields) for fields in head], [Record(0, fields) for fields in tail]
 
 
-def _session(root: Path, file: files.FoundFile, days: int) -> AgentSession | None:
+def _deleted_at(file: files.FoundFile, days: int) -> datetime | None:
+    changed_at = as_time(file.changed_ns // 1_000_000)
+    with suppress(OverflowError):
+        return changed_at + timedelta(days=days) if changed_at else None
+    return None
+
+
+def _session(root: Path, file: files.FoundFile) -> AgentSession | None:
     """What the first and the last lines of a file say; None if it has no conversation."""
     head, tail = _edges(root, file)
     path, id = file.path, file.path.stem
@@ -109,10 +118,6 @@ def _session(root: Path, file: files.FoundFile, days: int) -> AgentSession | Non
     if not said and file.size <= 2 * files.EDGE_BYTES:
         return None
     times = [time for record in (*head, *tail) if (time := as_time(record.fields.get("timestamp")))]
-    changed_at = as_time(file.changed_ns // 1_000_000)
-    deleted_at = None
-    with suppress(OverflowError):
-        deleted_at = changed_at + timedelta(days=days) if changed_at else None
     return AgentSession(
         agent=NAME,
         id=id,
@@ -122,11 +127,10 @@ def _session(root: Path, file: files.FoundFile, days: int) -> AgentSession | Non
         folder=next((cwd for record in said if (cwd := files.text(record.fields, "cwd"))), ""),
         model=next((record.model for record in reversed(said) if record.model), ""),
         started_at=min(times, default=None),
-        updated_at=max(times, default=changed_at),
+        updated_at=max(times, default=as_time(file.changed_ns // 1_000_000)),
         size=file.size,
         changed_ns=file.changed_ns,
         parent_id=_parent_id(path, said),
-        deleted_at=deleted_at,
         beginning="" if is_sub else next((id for record in head if (id := record.message_id)), ""),
         begun_at=_begun_at(head),
     )

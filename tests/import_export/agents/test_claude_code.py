@@ -188,8 +188,11 @@ def test_it_says_when_the_agent_deletes_a_session(home: Home) -> None:
     changed_at = datetime.fromtimestamp(1_780_000_000, UTC)
     assert home.session().deleted_at == changed_at + timedelta(days=30)
     settings = path.parents[2] / "settings.json"
+    known = home.session()
     settings.write_text('{"cleanupPeriodDays": 365}')
     assert home.session().deleted_at == changed_at + timedelta(days=365)
+    (listed_again,) = claude_code.discover(Places(home.places.home, known={path: known}))
+    assert listed_again.deleted_at == changed_at + timedelta(days=365)
     settings.write_text('{"cleanupPeriodDays": 999999999999}')
     assert home.session().deleted_at is None
 
