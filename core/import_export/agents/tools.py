@@ -153,7 +153,8 @@ def _editor(fields: JsonObject) -> _Made | None:
     if command in ("create", "write"):
         return _write(fields)
     if command in ("str_replace", "edit_file"):
-        return _replace(fields)
+        is_deletion = _some(fields, _OLD) is not None and _some(fields, _NEW) is None
+        return _replace({**fields, "new_str": ""} if is_deletion else fields)
     args: JsonObject = {"path": path, "command": command, "impl_source": "oh_aci"}
     if isinstance(fields.get("insert_line"), int):
         args["insert_line"] = fields["insert_line"]

@@ -210,3 +210,11 @@ def test_a_long_file_is_split_in_linear_time(places: Places) -> None:
     transcript = read_one(places)
     assert transcript.forms[0]["args"]["file_text"] == text
     assert time.process_time() - started < 3
+
+
+def test_a_replacement_without_a_new_text_deletes(places: Places) -> None:
+    write(places, {"trajectory": [step("str_replace_editor str_replace /r/a.py --old_str '1'", "Edited.")]})
+    assert shown(read_one(places))[:2] == [
+        ("edits", "/r/a.py", "str_replace"),
+        ("edited", 0, "--- /r/a.py\n+++ /r/a.py\n@@ -1 +0,0 @@\n-1"),
+    ]
