@@ -39,6 +39,8 @@ _FIRST_EVENTS = 6
 """How many events a list looks at for the first prompt."""
 _MAX_NESTING = 3
 """Sub-agents of sub-agents."""
+_OF_SUB_AGENT = "task:"
+"""How the names of the usage of sub-agents begin, which a conversation has too: their own conversations count it."""
 
 
 def discover(places: Places) -> Iterator[AgentSession]:
@@ -102,7 +104,9 @@ def _session(root: Path, folder: Path, parent: str) -> AgentSession | None:
             found = files.inner(event, "llm_message") or files.inner(event, "args")
             if prompt := first_line(text_of(found.get("content"))):
                 break
-    metrics = files.inner(state, "stats", "usage_to_metrics").values()
+    usage = files.inner(state, "stats", "usage_to_metrics")
+    is_parent = bool(_folders(folder / "subagents"))
+    metrics = [each for name, each in usage.items() if not (is_parent and name.startswith(_OF_SUB_AGENT))]
     used = [files.inner(each, "accumulated_token_usage") for each in metrics]
     costs = [cost for each in metrics if (cost := files.dollars(each, "accumulated_cost")) is not None]
     cost = sum(costs) if costs else files.dollars(about, "accumulated_cost")

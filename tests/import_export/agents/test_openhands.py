@@ -291,3 +291,15 @@ def test_a_long_branch_without_a_prompt_takes_linear_time() -> None:
         (10_000, "Until event 9999")
     ]
     assert time.process_time() - started < 2
+
+
+def test_what_a_sub_agent_cost_is_counted_once(places: Places) -> None:
+    state = json.loads(json.dumps(STATE))
+    of_child = {"accumulated_cost": 0.125, "accumulated_token_usage": {"prompt_tokens": 7, "completion_tokens": 1}}
+    state["stats"]["usage_to_metrics"]["task:task_1"] = of_child
+    root = places.home / ".openhands" / "conversations" / ID
+    (root / "base_state.json").write_text(json.dumps(state))
+    own = {"stats": {"usage_to_metrics": {"agent": of_child}}}
+    (root / "subagents" / CHILD / "base_state.json").write_text(json.dumps(own))
+    found = by_id(places)
+    assert [(found[id].tokens, found[id].cost) for id in (ID, CHILD)] == [(340, 0.5), (8, 0.125)]
