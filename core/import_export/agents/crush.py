@@ -2,7 +2,7 @@
 
 A message has parts; calls are in messages of the assistant, results in messages of their own. The order is linear. A
 sub-agent's session is named after the message and the call that started it. A session only says how many tokens its
-latest call had, and its cost as a whole.
+latest call had, and its cost as a whole, to which crush adds the cost of its sub-agents: here, each has its own.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ _NO_TITLES = ("", "New Session", "Untitled Session")
 _MAX_PROJECTS_BYTES = 4 * 1024 * 1024
 _FOLDER_TAIL = re.compile(r"\n\n<cwd>[^\n]*</cwd>\Z")
 _EXITED = re.compile(r"(?:\A|\n)Exit code (-?\d{1,9})\Z")
+_CHILD = "$$"
+"""Between the ids of a message and of a call, in the id of the sub-agent's session."""
 _ABORTED = "Command was aborted before completion"
 
 
@@ -54,6 +56,7 @@ def read(session: AgentSession) -> Transcript:
         if about is None:
             raise FileNotFoundError(errno.ENOENT, "the session is not in its database any more", str(session.path))
         messages = list(files.rows(connection, "messages", _MESSAGE, _IN_ORDER, (session.row,)))
+        cost = _own_cost(about, _costs_of_children(connection))
     answers = [message for message in messages if message.get("role") == "assistant"]
     for message in messages:
         id, role = files.text(message, "id"), files.text(message, "role")
@@ -61,7 +64,7 @@ def read(session: AgentSession) -> Transcript:
         if answers and message is answers[-1]:
             prompt, completion = files.number(about, "prompt_tokens"), files.number(about, "completion_tokens")
             model = files.text(message, "model")
-            transcript.spent(Usage(model, prompt, completion, cost=files.dollars(about, "cost")))
+            transcript.spent(Usage(model, prompt, completion, cost=cost))
         parts = files.cell(message, "parts")
         if not isinstance(parts, list):
             transcript.unknown("message", {**message, "parts": str(message.get("parts"))})
@@ -97,6 +100,7 @@ def _projects(places: Places) -> dict[tuple[str, Path], None]:
 def _sessions(folder: str, data: Path) -> Iterator[AgentSession]:
     path = data / "crush.db"
     with files.database(data, path) as connection:
+        of_children = _costs_of_children(connection)
         for row in files.rows(connection, "sessions", _SESSION):
             id, title = files.text(row, "id"), files.text(row, "title")
             if not id or (id.startswith("title-") and not files.number(row, "message_count")):
@@ -117,8 +121,22 @@ def _sessions(folder: str, data: Path) -> Iterator[AgentSession]:
                 changed_ns=int(updated.timestamp() * 1000) * 1_000_000 if updated else 0,
                 parent_id=files.text(row, "parent_session_id"),
                 tokens=files.number(row, "prompt_tokens") + files.number(row, "completion_tokens"),
-                cost=files.dollars(row, "cost"),
+                cost=_own_cost(row, of_children),
             )
+
+
+def _costs_of_children(connection: Any) -> dict[str, float]:
+    """What the sub-agents of each session cost."""
+    found: dict[str, float] = {}
+    for row in files.rows(connection, "sessions", "id parent_session_id cost"):
+        if (parent := files.text(row, "parent_session_id")) and _CHILD in files.text(row, "id"):
+            found[parent] = found.get(parent, 0.0) + (files.dollars(row, "cost") or 0.0)
+    return found
+
+
+def _own_cost(row: JsonObject, of_children: dict[str, float]) -> float | None:
+    cost = files.dollars(row, "cost")
+    return None if cost is None else max(0.0, cost - of_children.get(files.text(row, "id"), 0.0))
 
 
 def _first_prompt(connection: Any, id: str) -> str:
@@ -175,7 +193,7 @@ def _part(transcript: Transcript, message: JsonObject, kind: str, data: JsonObje
             transcript.thinks(files.text(data, "thinking"))
         case "tool_call":
             id = files.text(data, "id")
-            child = f"{files.text(message, 'id')}$${id}"
+            child = f"{files.text(message, 'id')}{_CHILD}{id}"
             transcript.call(id, files.text(data, "name"), data.get("input"), child)
         case "tool_result":
             _result(transcript, data)

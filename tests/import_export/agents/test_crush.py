@@ -149,10 +149,11 @@ def _written(home: Path, *sessions: Json, messages: list[Json] | None = None) ->
 
 
 def test_a_list_has_what_the_database_says_of_a_session(tmp_path: Path) -> None:
-    child = _session(id="m1$$c4", parent_session_id="main", title="New Session", updated_at=(START + 30) * 1000)
+    child = _session(id="m1$$c4", parent_session_id="main", title="New Session", cost=0.125,
+                     updated_at=(START + 30) * 1000)  # fmt: skip
     prompt = {**_rows()[0], "id": "n0", "session_id": "m1$$c4"}
     title = _session(id="title-main", message_count=0)
-    found = _written(tmp_path, _session(), child, title, messages=[*_rows(), prompt])
+    found = _written(tmp_path, _session(cost=0.375), child, title, messages=[*_rows(), prompt])
     root = tmp_path / "trip/.crush"
     assert found[0] == AgentSession(
         agent="crush",
@@ -171,6 +172,7 @@ def test_a_list_has_what_the_database_says_of_a_session(tmp_path: Path) -> None:
         cost=0.25,
     )
     assert [(each.id, each.parent_id, each.title) for each in found[1:]] == [("m1$$c4", "main", "Make notes, please")]
+    assert (found[1].cost, crush.read(found[0]).usage.cost) == (0.125, 0.25)
     assert found[1].updated_at == datetime(2026, 11, 28, 22, 31, 6, tzinfo=UTC)
 
 
