@@ -47,11 +47,12 @@ def replacements(lines: list[str]) -> list[Replacement]:
 
 def tagged(text: str, tag: str) -> tuple[list[str], str]:
     """What is between `<tag ...>` and `</tag>`, and the text without it."""
-    opening, closing = f"<{tag}", f"</{tag}>"
+    opening, closing = re.compile(rf"<{re.escape(tag)}(?=[\s>])"), f"</{tag}>"
     inside: list[str] = []
     outside: list[str] = []
     place = 0
-    while (start := text.find(opening, place)) >= 0:
+    while found := opening.search(text, place):
+        start = found.start()
         begin, end = text.find(">", start) + 1, text.find(closing, start)
         if not 0 < begin <= end:
             break

@@ -30,6 +30,7 @@ def test_blocks_of_search_and_replace(text: str, blocks: list[Replacement]) -> N
     [
         ('<u mode="act">Hello</u> rest', ["Hello"], "rest"),
         ("a <u>b</u> c <u>d</u>", ["b", "d"], "a  c"),
+        ("<us>a</us> <u>b</u>", ["b"], "<us>a</us>"),
         ("<u>never closed", [], "<u>never closed"),
         ("</u><u", [], "</u><u"),
         ("plain", [], "plain"),
