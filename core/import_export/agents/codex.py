@@ -133,9 +133,12 @@ def _session(root: Path, id: str, file: files.FoundFile, title: str) -> AgentSes
     head: list[Record] = []
     tail: list[Record] = []
     with suppress(Fault), _opened(root, file.path) as opened:
-        is_packed = file.path.suffix != ".jsonl"
-        source = io.BytesIO(opened.read(_EDGE_BYTES)) if is_packed else opened  # only its beginning is unpacked
-        head, tail = ([record_of(0, value) for value in edge] for edge in files.edges(source, _EDGE_BYTES))
+        if file.path.suffix == ".json":
+            head = [record_of(0, value) for value in _values(files.beginning(opened, _EDGE_BYTES))]
+        else:
+            is_packed = file.path.suffix == ".zst"
+            source = io.BytesIO(opened.read(_EDGE_BYTES)) if is_packed else opened  # only its beginning is unpacked
+            head, tail = ([record_of(0, value) for value in edge] for edge in files.edges(source, _EDGE_BYTES))
     meta = next((record.payload for record in head if record.kind == "session_meta"), {})
     parent, is_fork = _parent_id(meta, id), "forked_from_id" in meta
     both = [*head, *tail]
@@ -194,9 +197,7 @@ def _records(root: Path, path: Path, warnings: list[str], prefix: str = "", *, f
     found, bad = [], 0
     if path.suffix == ".json":  # versions of the first half of 2025
         with files.open_below(root, path) as file:
-            whole = files.read_json(file)
-        values = [files.inner(whole, "session"), *files.items(whole, "items")]
-        return [record_of(number, value) for number, value in enumerate(values, 1)]
+            return [record_of(number, value) for number, value in enumerate(_values(files.read_json(file)), 1)]
     with _opened(root, path) as file:
         for line in files.lines(file, first_bytes):
             place = f"{prefix}{line.number}" if prefix else line.number
@@ -211,6 +212,11 @@ def _records(root: Path, path: Path, warnings: list[str], prefix: str = "", *, f
     if None not in ordinals:
         found.sort(key=lambda record: record.ordinal or 0)
     return found
+
+
+def _values(whole: Any) -> list[Any]:
+    """The records in a file that is one JSON object."""
+    return [files.inner(whole, "session"), *files.items(whole, "items")]
 
 
 @contextmanager

@@ -266,6 +266,8 @@ class Writer:
         if item.get("type") == "CommandExecution":
             code = _code(item) if code is None or _code(item) is not None else code
             text = max(text, files.text(item, "aggregated_output"), key=len)
+        elif code is not None and self.transcript.action_of(id) == "call_tool_mcp":
+            text = text_of(output) or text  # of `write_stdin`, whose result has no other place for the code
         self._result(id, item, text, code, pictures_of(output), is_error=is_failure or bool(_FAILED.match(text)))
 
     def _result(

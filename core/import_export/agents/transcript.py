@@ -174,6 +174,10 @@ class Transcript:
         """Whether there was a call with this id."""
         return id in self._calls
 
+    def action_of(self, id: str) -> str:
+        """The kind of the action that the call with this id became; empty if there was none."""
+        return str(self.forms[self._calls[id]].get("action")) if id in self._calls else ""
+
     # -- what happened around it ---------------------------------------------------------------------------------------
 
     def compacted(self, summary: str, kept_from: int | None = None) -> None:

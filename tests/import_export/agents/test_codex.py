@@ -404,8 +404,10 @@ def test_old_files_have_items_without_an_envelope(home: Home) -> None:
     home.write(header, *bare, {"record_type": "state"})
     assert plain(home.read()) == [("user", "Hello"), ("agent", "Hi")]
     home.path().unlink()
-    home.write({"session": header, "items": bare}, suffix=".json")
+    path = home.write({"session": header, "items": bare}, suffix=".json")
     assert plain(home.read()) == [("user", "Hello"), ("agent", "Hi")]
+    path.write_text(json.dumps({"session": header, "items": bare}, indent=2))
+    assert (home.session().title, plain(home.read())) == ("Hello", [("user", "Hello"), ("agent", "Hi")])
 
 
 def test_records_are_in_the_order_of_their_ordinals(home: Home) -> None:
@@ -473,3 +475,9 @@ def test_events_tell_which_calls_failed(home: Home) -> None:
         ("calls", "mcp__docs__get", {}), ("mcp result", 5, "No"),
     ]  # fmt: skip
     assert found.forms[6]["extras"]["is_error"] is True
+
+
+def test_a_call_that_is_no_command_keeps_the_exit_code_in_its_text(home: Home) -> None:
+    printed = "Wall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nend"
+    home.write(meta(), call("1", "write_stdin", {"session_id": 5}), output("1", printed))
+    assert shown(home.read())[1:] == [("calls", "write_stdin", {"session_id": 5}), ("mcp result", 1, printed)]
