@@ -87,8 +87,8 @@ def _small(root: Path, path: Path) -> JsonObject:
 
 
 def _kept_days(root: Path) -> int:
-    settings = _small(root, root / "settings.json")
-    return files.number(settings, "cleanupPeriodDays") if "cleanupPeriodDays" in settings else KEPT_DAYS
+    days = _small(root, root / "settings.json").get("cleanupPeriodDays")
+    return days if isinstance(days, int) and not isinstance(days, bool) and days >= 0 else KEPT_DAYS
 
 
 def _edges(root: Path, file: files.FoundFile) -> tuple[list[Record], list[Record]]:

@@ -24,7 +24,8 @@ _INJECTED = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnos
 _NOT_TYPED = ("<local-command-", "<task-notification>", "<teammate-message", "<bash-stdout>", "<bash-stderr>")
 _INTERRUPTED = "[Request interrupted"
 _DENIED = re.compile(
-    r"requires? (?:explicit )?approval|haven't granted|doesn't want to (?:proceed|take)|(?:was|been) (?:denied|blocked)"
+    r"requires? (?:explicit )?approval|haven't granted|doesn't want to (?:proceed|take)"
+    r"|\APermission [^\n]{1,300} (?:was|been) denied|(?:was|been) blocked\. For security"
 )
 """What the result of a call says that was not allowed; only some have `toolDenialKind`."""
 _EXIT_CODE = re.compile(r"Exit code (\d{1,9})(?:\n|\Z)")

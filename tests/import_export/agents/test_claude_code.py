@@ -193,6 +193,8 @@ def test_it_says_when_the_agent_deletes_a_session(home: Home) -> None:
     assert home.session().deleted_at == changed_at + timedelta(days=365)
     (listed_again,) = claude_code.discover(Places(home.places.home, known={path: known}))
     assert listed_again.deleted_at == changed_at + timedelta(days=365)
+    settings.write_text('{"cleanupPeriodDays": "many"}')
+    assert home.session().deleted_at == changed_at + timedelta(days=30)
     settings.write_text('{"cleanupPeriodDays": 999999999999}')
     assert home.session().deleted_at is None
 
@@ -388,6 +390,21 @@ def test_what_the_user_did_not_type_is_no_prompt(home: Home) -> None:
         ("state", "stopped"),
         ("claude-code.user",),
     ]
+
+
+@pytest.mark.parametrize(
+    ("printed", "kind"),
+    [
+        ("Permission to use WebFetch has been denied.", "user_rejected result"),
+        ("cd to '/' was blocked. For security, Claude Code may only change directories to ...", "user_rejected result"),
+        ("HTTP 403: access from this network has been blocked", "error result"),
+        ("The request was denied by the server", "error result"),
+    ],
+)
+def test_errors_of_a_server_are_not_denials_of_the_user(home: Home, printed: str, kind: str) -> None:
+    fetch = answer("2", "1", call("t", "WebFetch", url="https://example.org"))
+    home.write(user("1", None, "Look"), fetch, result("3", "2", "t", printed, is_error=True))
+    assert plain(home.read())[-1] == (kind, 1, printed)
 
 
 def test_prompts_that_quote_the_marks_of_commands_are_prompts(home: Home) -> None:
