@@ -326,13 +326,19 @@ def _difference(before: str, after: str, path: str, most: int) -> tuple[str | No
     """
     if len(before) + len(after) > MAX_DIFF_CHARS:
         return None, 0
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _lines(before), _lines(after)
     same = _same(old, new)
     same += _same(old[same:][::-1], new[same:][::-1])
     pairs = (len(old) - same) * (len(new) - same)
     if pairs > most:
         return None, 0
     return "\n".join(difflib.unified_diff(old, new, path, path, lineterm="")) or None, pairs
+
+
+def _lines(text: str) -> list[str]:
+    """The lines of a text. Unlike `splitlines`, only a line feed ends a line, and a changed line end is a change."""
+    lines = text.split("\n")
+    return lines if lines[-1] else lines[:-1]
 
 
 def _same(old: list[str], new: list[str]) -> int:
