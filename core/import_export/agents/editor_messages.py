@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from contextlib import suppress
 from typing import Any
 
@@ -57,8 +58,8 @@ class UiReader:
         """The id of the last call that can still have a result."""
         self.task = ""
         """The id of the call that started the last sub-task."""
-        self.taken: set[int] = set()
-        """Places of results that were used."""
+        self.results: dict[int, deque[str]] = {}
+        """The results in a message of what the model got, by its place, as far as they were not used."""
 
     def read(self, messages: list[Any]) -> None:
         for number, message in enumerate(messages):
@@ -100,6 +101,7 @@ class UiReader:
             self._tool(id, _parsed(text), message)
         elif kind == "use_mcp_server":
             self._mcp(id, _parsed(text))
+            self._result(message)  # the user saw it too
         elif kind == "mcp_server_response" and self.tool:
             t.result(self.tool, text)
             self.tool = ""
@@ -146,11 +148,10 @@ class UiReader:
 
     def _tool(self, id: str, value: JsonObject, message: JsonObject) -> None:
         name, path, content = files.text(value, "tool"), files.text(value, "path"), files.text(value, "content")
-        t = self.transcript
+        t, told = self.transcript, self._result(message)
         if name in _EDITS and path:
             diff = files.text(value, "diff") or content
             t.call(id, *_edit(name, path, files.text(value, "diff"), content))
-            told = self._result(message, is_kept=True)
             is_denied = bool(_DENIED.match(told))
             shown = _unified(diff, path) if name != "newFileCreated" or _is_unified(diff) else None
             t.result(id, told if is_denied else "", diff=shown, is_denied=is_denied)
@@ -158,7 +159,7 @@ class UiReader:
             paths = [files.text(each, "path") for each in files.items(value, "batchFiles")] or [path]
             for place, each in enumerate(filter(None, paths)):
                 t.call(f"{id}/{place}", "read", {"path": each})
-                t.result(f"{id}/{place}", self._result(message) or content)
+                t.result(f"{id}/{place}", ("" if place else told) or content)
         elif name in ("updateTodoList", "user_edit_todos"):
             t.call(id, "update_todo_list", value)
         elif name == "newTask":
@@ -170,8 +171,8 @@ class UiReader:
             t.call(id, "fetch", {"url": path})
         elif name:
             t.call(id, name, {key: each for key, each in value.items() if key not in ("tool", "content")})
-            if content or (content := self._result(message)):
-                t.result(id, content)
+            if content or told:
+                t.result(id, content or told)
         else:
             t.unknown("tool", message)
 
@@ -180,10 +181,10 @@ class UiReader:
         self.transcript.call(id, f"{server}__{tool}" if server else tool or "mcp", value.get("arguments"))
         self.tool = id
 
-    def _result(self, message: JsonObject, *, is_kept: bool = False) -> str:
+    def _result(self, message: JsonObject) -> str:
         """What the model got for a tool, found by the message's place in what the model got.
 
-        With `is_kept`, it is also the result of the tools that come after it in the same answer.
+        One message has the results of all tools of an answer, in their order, so it is called once for each tool.
         """
         start = message.get("conversationHistoryIndex")
         if not isinstance(start, int) or isinstance(start, bool) or start < 0:
@@ -191,10 +192,11 @@ class UiReader:
         is_answered = False
         for place in range(start, min(start + 4, len(self.api))):
             role = files.text(self.api[place], "role")
-            if role == "user" and is_answered and place not in self.taken:
-                if not is_kept:
-                    self.taken.add(place)
-                return _result_text(files.inner(self.api[place]).get("content"))
+            if role == "user" and is_answered:
+                if place not in self.results:
+                    self.results[place] = deque(_results(files.inner(self.api[place]).get("content")))
+                if self.results[place]:
+                    return self.results[place].popleft()
             is_answered = is_answered or role == "assistant"
         return ""
 
@@ -276,19 +278,21 @@ def said(text: str) -> str:
     return "" if text.startswith(_ADDED) else text
 
 
-def _result_text(content: Any) -> str:
-    """The result of a tool in a message of the user, without what the extension adds to it."""
-    results, others = [], []
+def _results(content: Any) -> list[str]:
+    """The results of tools in a message of the user, without what the extension adds to them."""
+    results, others = list[str](), list[str]()
     is_result = False
     for block in content if isinstance(content, list) else [content]:
         text = _without_details(text_of(files.inner(block).get("content") or block))
         head = _RESULT.match(text)
-        if is_result or head or files.text(block, "type") == "tool_result":
+        if is_result:
+            results[-1] = text
+        elif head or files.text(block, "type") == "tool_result":
             results.append(text[head.end() :] if head else text)
         elif not text.startswith(_ADDED):
             others.append(text)
         is_result = head is not None and head.end() == len(text)  # older versions put the result in the next block
-    return "\n".join(filter(None, results)) or "\n".join(filter(None, others))
+    return results or ["\n".join(filter(None, others))]
 
 
 def _code(told: str) -> int | None:

@@ -379,3 +379,24 @@ def test_the_exit_code_is_that_of_the_command(places: Places) -> None:
         ("runs", "make"),
         ("ran", 0, "worker exited with code 9\nCommand exited with code 2", 2),
     ]
+
+
+def test_each_tool_of_an_answer_has_its_own_result(tmp_path: Path) -> None:
+    ui = [
+        ask("tool", json.dumps({"tool": "readFile", "path": "a.py"}), conversationHistoryIndex=0),
+        ask("tool", json.dumps({"tool": "editedExistingFile", "path": "a.py", "diff": SEARCH}),
+            conversationHistoryIndex=0),
+        ask("command", "ls", conversationHistoryIndex=0),
+    ]  # fmt: skip
+    blocks = [block for id, text in (("r", "x = 1"), ("e", "Saved."), ("c", "Command failed with exit code 3."))
+              for block in result(id, [{"type": "text", "text": text}])["content"]]  # fmt: skip
+    write_task(tmp_path / ".cline" / "data", ui=ui, api=[*API[:2], {"role": "user", "content": blocks}])
+    (session,) = discover(Places(tmp_path))
+    assert shown(read(session)) == [
+        ("reads", "a.py"),
+        ("read result", 0, "x = 1"),
+        ("edits", "a.py", "str_replace"),
+        ("edited", 2, "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-x = 1\n+x = 2"),
+        ("runs", "ls"),
+        ("ran", 4, "Command failed with exit code 3.", 3),
+    ]
