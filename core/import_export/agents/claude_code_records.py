@@ -270,7 +270,8 @@ class Writer:
                 if changes["status"] == "deleted":
                     del self._tasks[task]
             case _:
-                self.transcript.call(id, name, arguments, self.facts.children.get(id, ""))
+                if self.transcript.call(id, name, arguments, self.facts.children.get(id, "")):
+                    self._answered.discard(id)
                 return
         self.transcript.call(id, "TodoWrite", {"todos": list(self._tasks.values())[-MAX_TASKS:]})
 

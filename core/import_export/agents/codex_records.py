@@ -251,7 +251,8 @@ class Writer:
                 transcript.unknown(f"item.{type}", payload)
 
     def _call(self, id: str, name: str, arguments: Any) -> None:
-        self.transcript.call(id, name, arguments, self.facts.children.get(id, ""))
+        if self.transcript.call(id, name, arguments, self.facts.children.get(id, "")):
+            self._answered.discard(id)
 
     def _search(self, id: str, action: JsonObject) -> None:
         url = files.text(action, "url")

@@ -357,7 +357,8 @@ def _call(transcript: Transcript, place: int, id: str, call: JsonObject, answere
     name, child, arguments = files.text(call, "name"), files.text(call, "agentId"), files.inner(call, "args")
     if child and name != "invoke_agent":  # older versions have one tool for each sub-agent
         name, arguments = "invoke_agent", {"agent_name": name, **arguments}
-    transcript.call(id, name, arguments, child)
+    if transcript.call(id, name, arguments, child):
+        answered.discard(id)
     results = _parts(call.get("result"))
     responses = [response for part in results if (response := files.inner(part, "functionResponse"))]
     mine = next((each for each in responses if each.get("id") == id), next(iter(responses), {}))

@@ -102,26 +102,27 @@ class Transcript:
 
     # -- what was done -------------------------------------------------------------------------------------------------
 
-    def call(self, id: str, name: str, arguments: Any, child: str = "", *, by_user: bool = False) -> None:
+    def call(self, id: str, name: str, arguments: Any, child: str = "", *, by_user: bool = False) -> bool:
         """A tool call. `arguments` are an object, JSON text, or plain text. `child` is the sub-agent's session.
 
         `by_user` says that the user ran it, not the model. A second call with the same id is left out, because logs are
         replayed into forks and side files, unless the first one has a result and was another call: some servers restart
-        call ids with each answer.
+        call ids with each answer. Returns whether it was taken.
         """
         if id in self._calls and id not in self._answered:
-            return
+            return False
         kind, args = tools.action(name, arguments)
         if child and kind == "delegate":
             args["inputs"] = {**args.get("inputs", {}), "session": child}
         if id in self._calls:
             before = self.forms[self._calls[id]]
             if (before.get("action"), before.get("args")) == (kind, args):
-                return
+                return False
         if id:
             self._calls[id] = len(self.forms)
             self._answered.discard(id)
         self._action(kind, "user" if by_user else "agent", **args)
+        return True
 
     def result(
         self,

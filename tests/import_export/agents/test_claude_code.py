@@ -518,3 +518,14 @@ def test_a_file_that_is_no_text_is_read_as_far_as_possible(home: Home) -> None:
     assert plain(home.read()) == [("user", "Hi")]
     with pytest.raises((OSError, Fault)):
         claude_code.read(AgentSession(agent="x", id="x", root=home.project, path=Path("/etc/passwd")))
+
+
+def test_servers_can_restart_call_ids_with_each_answer(home: Home) -> None:
+    home.write(
+        user("1", None, "Look"),
+        answer("2", "1", call("call_0", "Bash", command="ls")),
+        result("3", "2", "call_0", "one"),
+        answer("4", "3", call("call_0", "Bash", command="pwd")),
+        result("5", "4", "call_0", "two"),
+    )
+    assert plain(home.read())[1:] == [("runs", "ls"), ("ran", 1, "one", -1), ("runs", "pwd"), ("ran", 3, "two", -1)]

@@ -481,3 +481,9 @@ def test_a_call_that_is_no_command_keeps_the_exit_code_in_its_text(home: Home) -
     printed = "Wall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nend"
     home.write(meta(), call("1", "write_stdin", {"session_id": 5}), output("1", printed))
     assert shown(home.read())[1:] == [("calls", "write_stdin", {"session_id": 5}), ("mcp result", 1, printed)]
+
+
+def test_servers_can_restart_call_ids_with_each_answer(home: Home) -> None:
+    first, second = (call("call_0", "shell", {"command": [name]}) for name in ("ls", "pwd"))
+    home.write(meta(), first, output("call_0", "one"), second, output("call_0", "two"))
+    assert plain(home.read()) == [("runs", "ls"), ("ran", 1, "one", -1), ("runs", "pwd"), ("ran", 3, "two", -1)]
