@@ -62,7 +62,7 @@ def read(session: AgentSession) -> Transcript:
     started = _START.match(data)
     if started is None:
         raise Fault("the chat is not where it was; the file was changed")
-    lines = data.decode("utf-8", "replace").splitlines()
+    lines = data.decode("utf-8", "replace").replace("\r\n", "\n").split("\n")  # other line ends are text
     transcript = Transcript(NAME, session.title, session.folder, session.model)
     transcript.at(local_time(started[1].decode()), 1, "start")
     _Reader(transcript, _model(data)[1]).read(lines)
@@ -229,7 +229,7 @@ def _kind(line: str) -> tuple[str, str]:
 
 def _edits(text: str, format: str) -> tuple[list[_Edit], str]:
     """The edits in an answer, and the answer without them."""
-    lines = text.splitlines()
+    lines = text.split("\n")
     taken: set[int] = set()
     edits: list[_Edit] = []
     before = ""

@@ -239,3 +239,9 @@ def test_only_the_end_of_a_huge_file_is_listed(places: Places, monkeypatch: pyte
     (session,) = chats(places)
     assert session.title == "Anything else?"
     assert shown(read(session))[1] == ("user", "Anything else?")
+
+
+def test_only_line_feeds_end_lines(places: Places) -> None:
+    write(places, FIRST.replace("x = 1", "x = 'a\x0c\u2028b'").replace("x = 3\n", "x = 'a\x0cb'\n"))
+    edited = [form["extras"]["diff"] for form in read_one(places).forms if form.get("observation") == "edit"]
+    assert edited[1] == "--- b.py\n+++ b.py\n@@ -1 +1 @@\n-x = 'a\x0c\u2028b'\n+x = 'a\x0cb'"
