@@ -135,16 +135,17 @@ class _Reader:
         self.transcript.thinks(files.text(message, "reasoning_content"))
         actions = files.items(extra, "actions")
         if not actions and not files.items(message, "tool_calls"):
-            actions = [{"command": command} for command in _FENCED.findall(text)]
-        self.transcript.says(_FENCED.sub("", text).strip())
+            commands = _FENCED.findall(text)
+            actions = [{"command": command} for command in commands if len(commands) == 1]  # two are not run
+        run = {_command(action).strip() for action in actions}
+        self.transcript.says(_FENCED.sub(lambda found: "" if found[1].strip() in run else found[0], text).strip())
         self._calls(actions, number)
 
     def _calls(self, actions: list[Any], number: int) -> None:
         self.calls.clear()
         for place, action in enumerate(actions):
             id = files.text(action, "tool_call_id") or f"{number}.{place}"
-            command = action if isinstance(action, str) else files.text(action, "command")
-            self.transcript.call(id, "bash", {"command": command})
+            self.transcript.call(id, "bash", {"command": _command(action)})
             self.calls.append(id)
 
     def _result(self, message: JsonObject, extra: JsonObject, text: str) -> None:
@@ -233,6 +234,10 @@ def _time(message: Any) -> Any:
 
 def _role(message: Any) -> str:
     return files.text(message, "role") or files.text(message, "type")
+
+
+def _command(action: Any) -> str:
+    return action if isinstance(action, str) else files.text(action, "command")
 
 
 def _output(text: str) -> str:

@@ -275,3 +275,24 @@ def test_servers_can_restart_call_ids_with_each_answer(places: Places) -> None:
         ("runs", "rm a.txt"),
         ("ran", 3, "rm a.txt!", 0),
     ]
+
+
+def test_only_commands_that_were_run_are_commands(places: Places) -> None:
+    two = "First:\n```bash\nls\n```\nThen:\n```bash\npwd\n```"
+    called = {"actions": [{"command": "ls", "tool_call_id": "a"}]}
+    messages: list[dict[str, Any]] = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": two},
+        {"role": "user", "content": "Give one command."},
+        {"role": "assistant", "content": two, "tool_calls": [{}], "extra": called},
+        {"role": "tool", "content": "", "tool_call_id": "a", "extra": {"raw_output": "a.txt", "returncode": 0}},
+    ]
+    write(places, run(messages, template="", form="mini-swe-agent-1"))
+    assert shown(read_one(places)) == [
+        ("user", "Look."),
+        ("agent", two),
+        ("user", "Give one command."),
+        ("agent", "First:\n\nThen:\n```bash\npwd\n```"),
+        ("runs", "ls"),
+        ("ran", 4, "a.txt", 0),
+    ]
