@@ -22,7 +22,7 @@ _WHOLE = ("content", "file_text", "contents", "new_source", "fileContent")
 _PATCHES = ("input", "patch", "patchText", "patch_text", "diff")
 _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/bash", "/usr/bin/zsh")
 _SCRIPT_OPTIONS = ("-c", "-lc", "-ic", "-lic")
-_HERE_PATCH = re.compile(r"^\s*apply_patch\s+<<\s*['\"]?(\w+)['\"]?\n(.*?)\n\1\s*$", re.DOTALL)
+_HERE_PATCH = re.compile(r"^\s*(?:cd [^\n;&|]+ && )?apply_patch\s+<<\s*['\"]?(\w+)['\"]?\n(.*?)\n\1\s*$", re.DOTALL)
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
 _DONE = {"completed": "done", "done": "done", "in_progress": "in_progress", "active": "in_progress"}
 
@@ -89,7 +89,10 @@ def _some(fields: Mapping[str, Any], names: tuple[str, ...]) -> str | None:
 
 
 def _run(fields: JsonObject) -> _Made | None:
-    command = shell_text(fields.get("command") or fields.get("cmd") or fields.get("input"))
+    words = fields.get("command")
+    if isinstance(words, list) and len(words) == 2 and words[0] == "apply_patch" and isinstance(words[1], str):
+        return _patch({"input": words[1]})
+    command = shell_text(words or fields.get("cmd") or fields.get("input"))
     if not command:
         commands = fields.get("commands")  # a list of commands that run one after the other
         command = "\n".join(map(shell_text, commands)) if isinstance(commands, list) else ""

@@ -487,3 +487,11 @@ def test_servers_can_restart_call_ids_with_each_answer(home: Home) -> None:
     first, second = (call("call_0", "shell", {"command": [name]}) for name in ("ls", "pwd"))
     home.write(meta(), first, output("call_0", "one"), second, output("call_0", "two"))
     assert plain(home.read()) == [("runs", "ls"), ("ran", 1, "one", -1), ("runs", "pwd"), ("ran", 3, "two", -1)]
+
+
+def test_patches_that_are_applied_through_a_shell_are_edits(home: Home) -> None:
+    patch = "*** Begin Patch\n*** Update File: a.py\n@@\n-x\n+y\n*** End Patch"
+    scripts = [f"apply_patch <<'EOF'\n{patch}\nEOF", f"cd /w && apply_patch <<EOF\n{patch}\nEOF\n"]
+    commands = [["apply_patch", patch], *(["bash", "-lc", script] for script in scripts), ["apply_patch", "--help", ""]]
+    home.write(meta(), *(call(str(n), "shell", {"command": command}) for n, command in enumerate(commands)))
+    assert plain(home.read()) == [("edits", "a.py", "")] * 3 + [("runs", "apply_patch --help ''")]
