@@ -141,11 +141,11 @@ class _Reader:
         self.transcript.says(_FENCED.sub(lambda found: "" if found[1].strip() in run else found[0], text).strip())
         self._calls(actions, number)
 
-    def _calls(self, actions: list[Any], number: int) -> None:
+    def _calls(self, actions: list[Any], number: int, *, by_user: bool = False) -> None:
         self.calls.clear()
         for place, action in enumerate(actions):
             id = files.text(action, "tool_call_id") or f"{number}.{place}"
-            self.transcript.call(id, "bash", {"command": _command(action)})
+            self.transcript.call(id, "bash", {"command": _command(action)}, by_user=by_user)
             self.calls.append(id)
 
     def _result(self, message: JsonObject, extra: JsonObject, text: str) -> None:
@@ -187,7 +187,7 @@ class _Reader:
                 self.transcript.unknown(kind, message)
         elif actions := files.items(extra, "actions"):  # a command that the user typed
             self.transcript.user(text)
-            self._calls(actions, number)
+            self._calls(actions, number, by_user=True)
         elif "returncode" in extra or (self.calls and self.calls[-1] not in self.answered):
             self._result(message, extra, text)
         elif self.correction and text.startswith(self.correction):

@@ -296,3 +296,12 @@ def test_only_commands_that_were_run_are_commands(places: Places) -> None:
         ("runs", "ls"),
         ("ran", 4, "a.txt", 0),
     ]
+
+
+def test_a_command_of_the_user_is_the_users(places: Places) -> None:
+    typed = {"role": "user", "content": "User command: ls", "extra": {"actions": [{"command": "ls"}]}}
+    done = {"role": "user", "content": "", "extra": {"returncode": 0, "raw_output": "a.txt"}}
+    write(places, run([{"role": "user", "content": "Look."}, typed, done], template=""))
+    transcript = read_one(places)
+    assert shown(transcript)[1:] == [("user", "User command: ls"), ("runs", "ls"), ("ran", 2, "a.txt", 0)]
+    assert transcript.forms[2]["source"] == "user"
