@@ -32,6 +32,9 @@ JsonObject = dict[str, Any]
 _MESSAGES = ".messages.json"
 _VERSION = 1
 _EXITED = re.compile(r"Command exited with code (-?\d{1,6})\b")
+_OWN_KEYS = ({"query", "result"}, {"query", "error"}, {"text", "finishReason"})
+"""What Cline's own results have; a tool can print other JSON."""
+_REJECTED = re.compile(r"Tool call \S{1,200} was rejected")
 _INJECTED = ("<environment_details>", "<file_content", "<system", "<context", "<workspace")
 
 
@@ -216,7 +219,10 @@ class _Reader:
         for part, (text, is_bad) in zip(parts, results, strict=False):
             code, has_failed = _EXITED.search(text), is_bad or failed
             exit_code = int(code[1]) if code and has_failed else int(has_failed)
-            self.transcript.result(part, text, exit_code=exit_code, pictures=pictures, is_error=has_failed)
+            is_denied = has_failed and bool(_REJECTED.match(text))
+            self.transcript.result(
+                part, text, exit_code=exit_code, pictures=pictures, is_error=has_failed, is_denied=is_denied
+            )
 
     def _spent(self, message: JsonObject) -> None:
         metrics = files.inner(message, "metrics")
@@ -266,7 +272,7 @@ def _results(content: Any) -> list[tuple[str, bool]]:
     if isinstance(content, str):
         with suppress(ValueError, RecursionError):
             value = json.loads(content)
-            if isinstance(value, dict) and {"result", "error", "text"} & value.keys():
+            if isinstance(value, dict) and (value.keys() == {"error"} or any(own <= value.keys() for own in _OWN_KEYS)):
                 return [_one_result(value)]
         return [(content, False)]
     blocks = content if isinstance(content, list) else [content]

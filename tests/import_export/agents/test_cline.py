@@ -138,7 +138,7 @@ def test_each_command_and_file_is_an_action(places: Places) -> None:
         ("edits", "/w/b.py", "insert"),
         ("edits", "b.py", ""),
         ("edited", 11, "--- /w/c.py\n+++ /w/c.py\n@@ -0,0 +1 @@\n+y = 1"),
-        ("error result", 10, "Tool call editor was rejected"),
+        ("user_rejected result", 10, "Tool call editor was rejected"),
         ("edited", 12, None),
         ("edited", 13, PATCH),
         ("delegates", "sub-agent", {"task": "Count the files", "session": f"{ID}__{CHILD}"}),
@@ -400,3 +400,11 @@ def test_each_tool_of_an_answer_has_its_own_result(tmp_path: Path) -> None:
         ("runs", "ls"),
         ("ran", 4, "Command failed with exit code 3.", 3),
     ]
+
+
+def test_json_that_a_tool_printed_is_shown_whole(places: Places) -> None:
+    file = places.home / ".cline" / "data" / "sessions" / ID / f"{ID}.messages.json"
+    printed = '{"text": "Hello", "error": "none"}'
+    messages = [assistant(1, use("call", "read_files", files=["/w/a.json"])), result("call", printed)]
+    file.write_text(json.dumps({"version": 1, "messages": messages}))
+    assert shown(read(by_id(places)[ID])) == [("reads", "/w/a.json"), ("read result", 0, printed)]
