@@ -37,6 +37,7 @@ _WORKSPACE = re.compile(r"Workspace Directories:\*\*\n\s+- (/[^\n]+)")
 _BY_HAND = "I ran the following shell command:\n```sh\n"
 _PRODUCED = "\n```\n\nThis produced the following result:\n```\n"
 _BY_HAND_END = "\n```"
+_STOPPED = ("Request cancelled", "User cancelled")
 _EXITED = re.compile(r"\ACommand exited with code (\d{1,9})\.\n?")
 _HAS_NO_CODE = ("Command was cancelled.", "Command terminated by signal: ")
 _WRAPPED = re.compile(r"\A<untrusted_context>\n(.*)\n</untrusted_context>\s*\Z", re.DOTALL)
@@ -278,7 +279,7 @@ def _transcript(session: AgentSession, entries: dict[str, _Entry]) -> Transcript
                 _answer(transcript, id, entry, answered)
             case "error":
                 transcript.error(text_of(record.get("content")))
-            case "info" if "cancelled" in text_of(record.get("content")):
+            case "info" if text_of(record.get("content")).startswith(_STOPPED):
                 transcript.stopped(text_of(record.get("content")))
             case "$summary":
                 transcript.compacted(text_of(record.get("content")), starts.get(entry.kept))

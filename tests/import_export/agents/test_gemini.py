@@ -317,3 +317,9 @@ def test_a_command_of_the_user_that_was_stopped_has_no_exit_code(tmp_path: Path,
     [session] = _written(tmp_path, [HEADER, _user("u1", prompt)])
     _command, result = gemini.read(session).forms
     assert (result["content"], result["extras"]["metadata"]["exit_code"]) == (printed, -1)
+
+
+def test_a_notice_about_something_else_that_was_cancelled_stops_nothing(tmp_path: Path) -> None:
+    notice = {"id": "i1", "timestamp": AT, "type": "info", "content": "The update of the extension was cancelled."}
+    [session] = _written(tmp_path, [HEADER, _user("u1", "Go on"), notice])
+    assert told(gemini.read(session).forms) == [("user: message", "Go on"), ("= gemini.info", "info")]
