@@ -67,7 +67,7 @@ async def continue_session(
 def _with_answers(events: Sequence[Envelope]) -> list[Envelope]:
     """The events with what ours always have: an answer of memory to each prompt, and of the sandbox to each thought.
 
-    Without them, the controller would add them all at the end. Ids and references to them are counted anew.
+    Without them, the controller would add them all at the end. Ids and references to them are renumbered.
     """
     answered = {event.cause for event in events}
     places: dict[int, int] = {}

@@ -250,7 +250,7 @@ class LogFollower(Player):
     async def refresh(self) -> bool:
         """Update title, owner and timeline. Reads one row if nothing is new. Raises StoreError.
 
-        Returns whether other events have replaced those that were known: then the position must be shown anew. If
+        Returns whether other events have replaced those that were known: then the position must be drawn again. If
         cancelled, the next refresh continues.
         """
         reader = self.timeline.reader

@@ -58,7 +58,7 @@ class ReplayTab(Tab):
         self.target: int | None = None
         """The event that it is going to."""
         self.needs_rebuild = False
-        """Whether the events were replaced, so that the position must be shown anew."""
+        """Whether the events were replaced, so that the position must be drawn again."""
         self.bookmarks: list[int] = []
         self.highlights = Highlights()
         self.hits: Sequence[int] = ()

@@ -15,9 +15,9 @@ from core.import_export.agents.transcript import Transcript, Usage, pictures_of,
 
 JsonObject = dict[str, Any]
 MAX_EDITED_CHARS = 16 * 1024 * 1024
-"""A longer file is not made anew of an edit that replaces all: few bytes can ask for many gigabytes."""
+"""An edit that replaces all occurrences is not applied to a longer file: the result could have gigabytes."""
 MAX_TASKS = 200
-"""Of a task list, which each change writes anew."""
+"""Tasks in a task list: each change stores the whole list."""
 _MAX_INJECTED = 100
 _INJECTED = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics")
 """Elements that the program puts into prompts."""

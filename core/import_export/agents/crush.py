@@ -54,7 +54,7 @@ def read(session: AgentSession) -> Transcript:
     with files.database(session.root, session.path) as connection:
         about = next(files.rows(connection, "sessions", _SESSION, "WHERE id = ?", (session.row,)), None)
         if about is None:
-            raise FileNotFoundError(errno.ENOENT, "the session is not in its database any more", str(session.path))
+            raise FileNotFoundError(errno.ENOENT, "the session was removed from its database", str(session.path))
         messages = list(files.rows(connection, "messages", _MESSAGE, _IN_ORDER, (session.row,)))
         cost = _own_cost(about, _costs_of_children(connection))
     answers = [message for message in messages if message.get("role") == "assistant"]

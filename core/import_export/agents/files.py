@@ -126,7 +126,7 @@ def open_below(root: Path, path: Path) -> BinaryIO:
 
 
 def lines(file: BinaryIO, first_bytes: int = 0) -> Iterator[Line]:
-    """The lines of a file, read one at a time. Empty lines are left out; a bad line is told, and the next is read.
+    """The lines of a file, read one at a time. Empty lines are left out. A line that is not JSON says so.
 
     With `first_bytes`, only the lines that end within so many bytes. After `MAX_LINES_BYTES` or `MAX_VALUES`, no more
     is read.

@@ -2,7 +2,7 @@
 
 A line is a message, a change of the session's facts (`$set`), or a rewind (`$rewindTo`). A message is written again
 when it grows, and its last copy counts. A `$set` with `messages` replaces the history that the model sees; what it
-leaves out was compacted, and is still told here. A rewind drops a message and all after it: they become a branch.
+leaves out was compacted, and is shown all the same. A rewind drops a message and all after it: they become a branch.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def read(session: AgentSession) -> Transcript:
         with files.database(session.root, session.path) as connection:
             about = next(files.rows(connection, "sessions", _SESSION, "WHERE id = ?", (session.row,)), None)
             if about is None:
-                raise FileNotFoundError(errno.ENOENT, "the session is not in its database any more", str(session.path))
+                raise FileNotFoundError(errno.ENOENT, "the session was removed from its database", str(session.path))
             found = files.rows(connection, "messages", _MESSAGE, "WHERE session_id = ? ORDER BY id", (session.row,))
             _tell(transcript, [(row["id"], _message(row)) for row in found if "id" in row], about)
             versions = [files.number(row, "version") for row in files.rows(connection, "schema_version", "version")]

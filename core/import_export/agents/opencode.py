@@ -72,7 +72,7 @@ def read(session: AgentSession) -> Transcript:
         with files.database(session.root, session.path) as connection:
             about = next(files.rows(connection, "session", _COLUMNS, "WHERE id = ?", (session.row,)), None)
             if about is None:
-                raise FileNotFoundError(errno.ENOENT, "the session is not in its database any more", str(session.path))
+                raise FileNotFoundError(errno.ENOENT, "the session was removed from its database", str(session.path))
             messages = _of_database(connection, session.row)
             revert, wrong = files.cell(about, "revert"), 0
     else:
@@ -313,7 +313,7 @@ def _transcript(session: AgentSession, messages: list[_Message]) -> Transcript:
 
 
 def _user(transcript: Transcript, message: _Message) -> str:
-    """Tell a prompt. Returns the message from which a compaction that begins here keeps the history."""
+    """Add a prompt. Returns the message from which a compaction that begins here keeps the history."""
     parts = [part for _, part in message.parts]
     text = "\n\n".join(files.text(part, "text") for part in parts if _is_typed(part))
     urls = [url for part in parts if (url := files.text(part, "url")).startswith("data:image/")]

@@ -96,7 +96,7 @@ class AgentSession:
     first_bytes: int = 0
     """Have `read` stop after the lines within so many bytes, and leave out branches; 0 reads all.
 
-    Heeded for files with one record a line.
+    Works for files with one record on each line; other readers ignore it.
     """
 
 
