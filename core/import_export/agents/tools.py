@@ -127,6 +127,16 @@ def _write(fields: JsonObject) -> _Made | None:
     return "edit", {"path": path, "command": "create", "file_text": text, "impl_source": "oh_aci"}
 
 
+def _cell(fields: JsonObject) -> _Made | None:
+    """A change of one cell of a notebook, of which only the new text is known."""
+    path, text = _text(fields, _PATHS), _some(fields, _WHOLE) or ""
+    if not path:
+        return None
+    head = f"@@ cell {_text(fields, ('cell_id', 'cell_number'))} @@"
+    patch = "\n".join([head, *(f"+{line}" for line in text.split("\n") if text)])
+    return "edit", {"path": path, "command": "", "content": patch, "impl_source": "oh_aci"}
+
+
 def _several(fields: JsonObject) -> _Made | None:
     """Several replacements in one file."""
     path, edits = _text(fields, _PATHS), fields.get("edits")
@@ -194,7 +204,8 @@ _ROWS: tuple[tuple[Callable[[JsonObject], _Made | None], str], ...] = (
            " execute_command run_commands developer__shell terminal"),
     (_read, "read read_file view view_image read_image readfile readmediafile"),
     (_replace, "edit replace str_replace edit_file apply_diff search_replace search_and_replace"),
-    (_write, "write write_file write_to_file create_file notebookedit"),
+    (_write, "write write_file write_to_file create_file"),
+    (_cell, "notebookedit"),
     (_several, "multiedit multi_edit"),
     (_patch, "apply_patch patch"),
     (_editor, "editor file_editor str_replace_editor str_replace_based_edit_tool text_editor developer__text_editor"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.import_export.agents.transcript import difference
+from core.import_export.agents.transcript import Transcript, difference
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,19 @@ from core.import_export.agents.transcript import difference
 )
 def test_only_line_feeds_end_the_lines_of_a_diff(before: str, after: str, changes: list[str]) -> None:
     assert (difference(before, after, "f") or "").split("\n")[3:] == changes
+
+
+def test_change_of_a_notebook_cell_shows_the_new_text_and_no_new_file() -> None:
+    transcript = Transcript("claude-code")
+    transcript.call("1", "NotebookEdit", {"notebook_path": "/w/a.ipynb", "cell_id": "c2", "new_source": "x = 1\ny = 2"})
+    transcript.result("1", "Updated cell c2.")
+    call, result = transcript.forms
+    assert (call["action"], call["args"]["path"], call["args"]["command"]) == ("edit", "/w/a.ipynb", "")
+    assert result["extras"]["diff"] == "@@ cell c2 @@\n+x = 1\n+y = 2"
+    assert result["extras"]["prev_exist"] is True
+
+
+def test_deletion_of_a_notebook_cell_names_it() -> None:
+    transcript = Transcript("claude-code")
+    transcript.call("1", "NotebookEdit", {"notebook_path": "/w/a.ipynb", "cell_id": "c2", "edit_mode": "delete"})
+    assert transcript.forms[0]["args"]["content"] == "@@ cell c2 @@"
