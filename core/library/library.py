@@ -8,48 +8,34 @@ library; readers never wait for it. The files of other agents are only read.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import os
-import uuid
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 
 from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import AgentSession, Places, Source
-from core.import_export.agents.stored import stored_session
 from core.import_export.agents.table import SOURCES
-from core.import_export.agents.transcript import Transcript, as_time
 from core.import_export.bounded_json import Fault
-from core.import_export.imported_conversation import storable_text
-from core.library.costs import add_costs
-from core.library.records import Record, Records
+from core.library.preparing import Prepared, bounded, branch_ids, copy_id, facts_of, prepare, redacted
+from core.library.records import RECORDS, Record, Records, library_home
 from core.secrets import Redactor
-from core.store.copies import Copy, CopyFacts, CopyStore
+from core.store.copies import CopyStore
 from core.store.database import sqlite3
 from core.store.locks import FileLock
 from core.store.reader import EventReader
 
 log = logging.getLogger(__name__)
-FOLDER = "agents"
-"""The home of the copies, below ours."""
-TITLE_CHARS = 200
-WHY_CHARS = 300
-"""Of the reason why a session cannot be read: it may have text of a file, such as a name in a database."""
-_NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
 _LOCK, _STORING = "updating", "storing"
 _WAIT_S = 0.05
 """Between two looks whether another process has stored what it has read."""
-_RECORDS = "sessions.db"
-
-
 AHEAD = 4
 """Sessions that are read while others are stored."""
 GROUP = 200
@@ -58,25 +44,8 @@ TOGETHER, TOGETHER_BYTES = 50, 8_000_000
 """Sessions that are stored in one transaction, and about their size."""
 FIRST_BYTES = 1_000_000
 """Of a session that is being opened: enough for its first pages, and read within a moment."""
-MAX_BRANCH_BYTES = 64_000_000
-"""Of all branches of a session: each repeats what is before it. The first one above the limit is the last."""
-MAX_BRANCHES = 100
-"""Branches of a session that are stored; the readers make fewer."""
 MAX_SESSIONS = 100_000
 """Of one agent; a small file can claim to have millions."""
-_MAX_INTEGER = 2**63 - 1
-"""In a column."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A session that was read."""
-
-    record: Record
-    copies: list[Copy]
-    """Its copy and those of its branches; empty if it could not be read."""
-    before: tuple[int, int]
-    """The version that had been read when this reading began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,25 +56,6 @@ class Progress:
     """Sessions that are known."""
     pending: int
     """Those whose current version was not read yet."""
-
-
-def library_home(home: Path) -> Path:
-    """The home of the copies."""
-    return home / FOLDER
-
-
-def records_of(home: Path) -> dict[str, Record]:
-    """Every known session of a home by the id of its copy. Blocks. Raises StoreError."""
-    path = library_home(home) / _RECORDS
-    return Records(path).all() if path.exists() else {}
-
-
-def copy_id(agent: str, session_id: str, branch: int = 0) -> str:
-    """The id of the conversation that is the copy of a session, or of one of its branches, which count from 1.
-
-    `session_id` may have any characters, also lone surrogates.
-    """
-    return uuid.uuid5(_NAMESPACE, json.dumps([agent, session_id, branch])).hex
 
 
 def chosen_sources(names: Collection[str] | None = None) -> tuple[Source, ...]:
@@ -137,7 +87,7 @@ class Library:
         self._apart = apart
         self.store = CopyStore(library_home(home))
         self._folder = library_home(home)
-        self._records = Records(self._folder / _RECORDS)
+        self._records = Records(self._folder / RECORDS)
         self._home = home
         self._given_places = places
         self._redactor = redactor or Redactor()
@@ -198,7 +148,7 @@ class Library:
         """Store what changed of these records."""
         changed = [record for record in records if record != known.get(record.id)]
         if changed:
-            await self.store.put_facts(_facts(record) for record in changed if not record.is_gone)
+            await self.store.put_facts(facts_of(record) for record in changed if not record.is_gone)
             await asyncio.to_thread(self._records.put, changed)
 
     async def read_pending(self, told: Callable[[Progress], None] = lambda progress: None) -> Progress:
@@ -240,7 +190,7 @@ class Library:
         current = await asyncio.to_thread(_current, source, await self._places(records), record.session)
         if current is None:
             return record
-        record = _updated(record, id, _redacted(current, self._redactor))
+        record = _updated(record, id, redacted(current, self._redactor))
         return await self._read(record) if record.is_pending else record
 
     async def read_beginning(self, id: str) -> bool:
@@ -268,7 +218,7 @@ class Library:
         """Remove the copies of these sessions and of their branches."""
         for place in range(0, len(records), GROUP):
             some = records[place : place + GROUP]
-            branches = [id for record in some if record.read_size >= 0 for id in _branches(record)]
+            branches = [id for record in some if record.read_size >= 0 for id in branch_ids(record)]
             async with self._storing():
                 await self.store.forget([*(record.id for record in some), *branches])
                 await asyncio.to_thread(self._records.remove, [record.id for record in some])
@@ -330,7 +280,7 @@ class Library:
         await self.store.put_events(copies)
         stored = {copy.facts.id for copy in copies}
         read = (each.record for each in sessions if each.copies and each.before[0] >= 0)  # it may have had branches
-        await self.store.forget([id for record in read for id in _branches(record) if id not in stored])
+        await self.store.forget([id for record in read for id in branch_ids(record) if id not in stored])
         await asyncio.to_thread(self._records.put, [each.record for each in sessions])
 
     async def _places(self, known: Mapping[str, Record]) -> Places:
@@ -353,7 +303,7 @@ class Library:
                 for number, session in enumerate(source.discover(places)):
                     if number == MAX_SESSIONS:
                         raise Fault(f"there are more than {MAX_SESSIONS:,} sessions")
-                    yield copy_id(session.agent, session.id), _redacted(_bounded(session), self._redactor)
+                    yield copy_id(session.agent, session.id), redacted(bounded(session), self._redactor)
             except Exception:  # one broken reader must not hide the sessions of the others
                 log.exception("the sessions of %s could not be listed", source.title)
                 failed.add(source.name)
@@ -405,100 +355,7 @@ def _current(source: Source, places: Places, session: AgentSession) -> AgentSess
     except Exception:  # another session, which harms its reader
         log.exception("the sessions of %s could not be listed", source.title)
         return None
-    return None if found is None else _bounded(found)
-
-
-def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
-    """A session and its branches, as they will be stored. Blocks."""
-    try:
-        transcript = source.read(record.session)
-        if not transcript.forms:
-            raise Fault("it has no events")
-        return _prepared_copies(record, transcript, redactor)
-    except (OSError, Fault) as error:
-        why = error.why if isinstance(error, Fault) else (error.strerror or "it cannot be opened")
-        log.info("session %r of %s was not read: %s", record.session.id, record.session.agent, why)
-    except BaseException as error:  # one session that harms its reader must not keep the others from being read
-        if isinstance(error, KeyboardInterrupt | SystemExit):  # the others are a panic of the JSON parser
-            raise
-        why = f"its reader failed ({type(error).__name__})"
-        log.exception("session %r of %s was not read", record.session.id, record.session.agent)
-    return Prepared(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [], record.read_version)
-
-
-def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> Prepared:
-    add_costs(transcript)
-    record = _completed(record, transcript)
-    record = replace(record, session=_redacted(record.session, redactor))
-    facts, now = _facts(record), datetime.now(UTC)
-    copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
-    left = MAX_BRANCH_BYTES
-    for number, branch in enumerate(transcript.branches if not record.session.first_bytes else (), 1):
-        if branch.transcript.forms and left > 0 and number <= MAX_BRANCHES:
-            add_costs(branch.transcript)
-            id = copy_id(record.session.agent, record.session.id, number)
-            title = redactor.redact_text(_line(branch.title))
-            of_branch = replace(facts, id=id, parent=record.id, title=title, size=0, cost=None)
-            stored = stored_session(id, branch.transcript, now, redactor)
-            copies.append(Copy(of_branch, *stored))
-            left -= sum(len(row[-1]) for row in stored.events.rows) + sum(map(len, stored.texts))
-    return Prepared(record.after_reading(), copies, record.read_version)
-
-
-def _bounded(session: AgentSession) -> AgentSession:
-    """The session with numbers that fit into columns: files can have any size and time."""
-    size, changed = (max(-_MAX_INTEGER, min(each, _MAX_INTEGER)) for each in (session.size, session.changed_ns))
-    is_same = (size, changed) == (session.size, session.changed_ns)
-    return session if is_same else replace(session, size=size, changed_ns=changed)
-
-
-def _redacted(session: AgentSession, redactor: Redactor) -> AgentSession:
-    """The session without secrets in the texts that are shown; what finds it again stays as it is."""
-    if not redactor:
-        return session
-    title, folder, model = map(redactor.redact_text, (session.title, session.folder, session.model))
-    return replace(session, title=title, folder=folder, model=model)
-
-
-def _branches(record: Record) -> Iterator[str]:
-    """The ids that copies of branches of this session have, if there are any."""
-    return (copy_id(record.session.agent, record.session.id, number) for number in range(1, MAX_BRANCHES + 1))
-
-
-def _completed(record: Record, transcript: Transcript) -> Record:
-    """The record with what only reading its session told."""
-    session, spent = record.session, transcript.usage
-    filled = replace(
-        session,
-        title=session.title or transcript.title,
-        folder=session.folder or transcript.folder,
-        model=session.model or transcript.model,
-        commit=session.commit or transcript.commit,
-    )
-    tokens = min(spent.prompt + spent.completion, _MAX_INTEGER)
-    return replace(record, session=filled, read_tokens=tokens, read_cost=spent.cost)
-
-
-def _facts(record: Record) -> CopyFacts:
-    session = record.session
-    updated = session.updated_at or as_time(session.changed_ns / 1e9) or datetime.fromtimestamp(0, UTC)
-    return CopyFacts(
-        id=record.id,
-        origin=session.agent,
-        origin_of=storable_text(session.id),
-        title=_line(session.title),
-        workspace=storable_text(session.folder),
-        model=_line(session.model),
-        created_at=session.started_at or updated,
-        updated_at=updated,
-        parent=copy_id(session.agent, session.parent_id) if session.parent_id else "",
-        cost=record.cost,
-        size=0 if session.row else session.size,  # in a database it counts rows
-    )
-
-
-def _line(text: str) -> str:
-    return " ".join(storable_text(text).split())[:TITLE_CHARS]
+    return None if found is None else bounded(found)
 
 
 def _updated(known: Record | None, id: str, session: AgentSession) -> Record:

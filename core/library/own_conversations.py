@@ -32,7 +32,7 @@ async def own_id(store: EventReader, text: str) -> str:
 
 def _agent_of(home: Path, text: str) -> str:
     """The title of the agent whose session has an id that begins with `text`; empty if there is none."""
-    from core.library.library import records_of
+    from core.library.records import records_of
 
     found = (record.session.agent for id, record in records_of(home).items() if len(text) >= 4 and id.startswith(text))
     agent = next(found, "")

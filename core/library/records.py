@@ -31,6 +31,9 @@ _TABLE = """
     ) STRICT
 """
 _TIMES = ("started_at", "updated_at", "deleted_at", "begun_at")
+FOLDER = "agents"
+"""The home of the copies, below ours."""
+RECORDS = "sessions.db"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,17 @@ class Records:
                 yield connection
         except sqlite3.Error as error:
             raise StoreError(f"{self._path} cannot be used: {error}. {remedy(error)}") from error
+
+
+def library_home(home: Path) -> Path:
+    """The home of the copies."""
+    return home / FOLDER
+
+
+def records_of(home: Path) -> dict[str, Record]:
+    """Every known session of a home by the id of its copy. Blocks. Raises StoreError."""
+    path = library_home(home) / RECORDS
+    return Records(path).all() if path.exists() else {}
 
 
 def _row(record: Record) -> tuple[Any, ...]:

@@ -15,7 +15,8 @@ import core.library.library
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
-from core.library.library import WHY_CHARS, Library, chosen_sources, copy_id
+from core.library.library import Library, chosen_sources
+from core.library.preparing import WHY_CHARS, copy_id
 from core.secrets import Redactor
 from tests.library.agents import CLAUDE_ID, write_claude
 from tests.library.diary import DIARY, write

@@ -21,8 +21,9 @@ from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
 from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
-from core.library.library import FIRST_BYTES, TOGETHER, Library, Prepared, copy_id, library_home, prepare
-from core.library.records import Record
+from core.library.library import FIRST_BYTES, TOGETHER, Library
+from core.library.preparing import Prepared, copy_id, prepare
+from core.library.records import Record, library_home
 from core.replay.player import LogFollower
 from core.secrets import Redactor
 from core.store.conversations import ConversationFilter

@@ -14,8 +14,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import StoreBusyError
-from core.library.library import TOGETHER, Library, copy_id, library_home, records_of
+from core.library.library import TOGETHER, Library
+from core.library.preparing import copy_id
 from core.library.reading import ReadingError, SessionReading
+from core.library.records import library_home, records_of
 from core.library.update import Workers
 from core.store.reader import EventReader
 from tests.library.agents import CLAUDE_ID, write_all

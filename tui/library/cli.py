@@ -17,8 +17,9 @@ from pathlib import Path
 from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.names import AGENTS
 from core.library.all_sessions import AllSessions
-from core.library.library import Library, chosen_sources, library_home, records_of
+from core.library.library import Library, chosen_sources
 from core.library.reading import SessionReading
+from core.library.records import library_home, records_of
 from core.secrets import Redactor, from_environment
 from core.settings.config import load
 from core.store.reader import EventReader

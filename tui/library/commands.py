@@ -77,7 +77,7 @@ class AgentSessions:
             yield None
             return
         from core.library.all_sessions import AllSessions
-        from core.library.library import library_home
+        from core.library.records import library_home
         from core.store.reader import EventReader
 
         async with AsyncExitStack() as stack:
@@ -125,7 +125,7 @@ class AgentSessions:
         return ""
 
     async def _read_records(self) -> None:
-        from core.library.library import records_of
+        from core.library.records import records_of
 
         self._records = await asyncio.to_thread(records_of, self._home)
 
@@ -232,7 +232,7 @@ class AgentSessions:
     @property
     def home(self) -> Path:
         """The home of the copies."""
-        from core.library.library import library_home
+        from core.library.records import library_home
 
         return library_home(self._home)
 

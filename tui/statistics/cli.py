@@ -24,8 +24,7 @@ from core.errors import ExitStatus, UsageError
 from core.import_export.agents.names import AGENTS
 from core.library.all_sessions import AllSessions
 from core.library.costs import day_of, totals
-from core.library.library import library_home, records_of
-from core.library.records import Record
+from core.library.records import Record, library_home, records_of
 from core.statistics import Durations, Statistics, Tally
 from core.store.conversations import ConversationInfo
 from core.store.event_store import EventStore
