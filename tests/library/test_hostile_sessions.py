@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import core.library.library
+import core.library.preparing
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
@@ -151,7 +151,7 @@ async def test_session_of_a_repository_does_not_replace_one_of_the_user(tmp_path
 
 
 async def test_branches_are_bounded_together(tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.library.library, "MAX_BRANCH_BYTES", 100)
+    monkeypatch.setattr(core.library.preparing, "MAX_BRANCH_BYTES", 100)
     answers = [{**PROMPT, "uuid": f"u{number}", "parentUuid": "u"} for number in range(10)]
     _write(user, b"x.jsonl", *(json.dumps(record).encode() for record in ({**PROMPT, "uuid": "u"}, *answers)))
     async with _library(tmp_path, user) as library:

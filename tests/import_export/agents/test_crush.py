@@ -210,7 +210,7 @@ def test_a_session_that_is_gone_raises_an_os_error(tmp_path: Path) -> None:
     [session] = _written(tmp_path, _session())
     with closing(sqlite3.connect(session.path)) as connection, connection:
         connection.execute("DELETE FROM sessions")
-    with pytest.raises(OSError, match="not in its database"):
+    with pytest.raises(OSError, match="removed from its database"):
         crush.read(session)
 
 

@@ -329,7 +329,7 @@ def test_a_session_that_is_gone_raises_an_os_error(tmp_path: Path) -> None:
     [session] = _written(tmp_path, _session(), **_rows())
     with closing(sqlite3.connect(session.path)) as connection, connection:
         connection.execute("DELETE FROM session")
-    with pytest.raises(OSError, match="not in its database"):
+    with pytest.raises(OSError, match="removed from its database"):
         opencode.read(session)
     session.path.write_bytes(b"no database")
     with pytest.raises(Fault):
