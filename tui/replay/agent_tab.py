@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,6 +22,7 @@ from tui.shortcuts.command import keyed
 from tui.workspace.conversation_status import Mark
 
 if TYPE_CHECKING:
+    from tui.replay.transport_bar import TransportState
     from tui.workspace.context import Context
 
 _MODIFIED = 0x2
@@ -78,6 +80,10 @@ class AgentTab(FollowTab):
     def read_only_reason(self) -> str:
         text = _("This session belongs to {agent} and is read-only. {replay.fork} continues it here.")
         return keyed(text, agent=self._current_state()[1])
+
+    @property
+    def transport_state(self) -> TransportState:
+        return replace(super().transport_state, has_more=self.is_reading)
 
     def _follow_status(self) -> tuple[str, str]:
         if self.followed.is_gone:

@@ -49,6 +49,8 @@ class TransportState:
     """The number of the hit at the position, from 1 on; 0 for none."""
     follow_status: tuple[str, str] = ("", "")
     """A glyph and text about a conversation that another process writes; empty for other replays."""
+    has_more: bool = False
+    """Whether later events are still being read."""
 
 
 def clock_time(at: float) -> str:
@@ -70,7 +72,8 @@ def status_pieces(state: TransportState, width: int) -> list[Piece]:
     """The status line; the least important parts are left out first if it does not fit."""
     at = state.position
     glyph, word = (PLAYING, _("playing")) if state.playing else (PAUSED, _("ended") if at.is_end else _("paused"))
-    number = _("event {here} of {count}").format(here=f"{at.event + 1:,}", count=f"{at.events:,}")
+    count = f"{at.events:,}+" if state.has_more else f"{at.events:,}"
+    number = _("event {here} of {count}").format(here=f"{at.event + 1:,}", count=count)
     if state.follow_status[0] and not state.playing:
         glyph, word = state.follow_status
     shown = [Piece(f"{glyph} {word}", "bold $text-accent", 0, glyph), Piece(number, "$foreground", 1)]

@@ -33,6 +33,12 @@ def test_status_shows_position_and_speed() -> None:
     assert told.endswith(" · 12:45 / 1:02:03 · 4x · skipping waits")
 
 
+def test_events_that_are_still_read_are_told() -> None:
+    count = f"of {AT.events:,}"
+    assert f"{count}+ ·" in words(TransportState(AT, playing=True, has_more=True))
+    assert f"{count} ·" in words(TransportState(AT, playing=True))
+
+
 def test_paused_and_ended_are_distinguished() -> None:
     assert words(TransportState(AT)).startswith("‖ paused")
     assert words(TransportState(AT._replace(event=4566))).startswith("‖ ended")
