@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from core.errors import UsageError
@@ -22,8 +24,9 @@ from core.events import (
     Observation,
 )
 from core.import_export.agents.names import AGENTS
-from core.store.blobs import Blob, BlobRef, picture_urls
+from core.store.blobs import BlobRef, picture_urls
 from core.store.conversations import FORK, NewConversation
+from core.store.event_rows import StoredEvents
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from core.workspaces.forks import fork_title
@@ -44,14 +47,12 @@ async def continue_session(
     info = await copies.conversation(session_id)
     if not 0 <= upto < info.event_count:
         raise UsageError(f"The session has no event {upto} to go on from.")
-    events: list[Envelope] = []
-    while len(events) <= upto and (
-        page := await copies.read(session_id, after=len(events) - 1, before=upto + 1, limit=_PAGE)
-    ):
-        events += page
-    agent = AGENTS[info.origin].title if info.origin in AGENTS else info.origin
-    events = _with_answers(events)
-    events += _settled(events, id, agent)
+    begun = _Continuation(id, await copies.causes(session_id, upto + 1))
+    after = -1
+    while page := await copies.read(session_id, after=after, before=upto + 1, limit=_PAGE):
+        await asyncio.to_thread(begun.add, page)
+        after = page[-1].id
+    begun.settle(AGENTS[info.origin].title if info.origin in AGENTS else info.origin)
     new = NewConversation(
         id=id,
         title=fork_title(info.title or info.first_line),
@@ -61,26 +62,63 @@ async def continue_session(
         origin_of=session_id,
         origin_event=upto,
     )
-    await store.adopt(new, events, blobs=await _pictures(copies, session_id, events))
+    pictures = [await copies.blob(session_id, ref) for ref in begun.pictures.values()]
+    await store.adopt(new, begun.events, blobs=[blob for blob in pictures if blob is not None])
 
 
-def _with_answers(events: Sequence[Envelope]) -> list[Envelope]:
-    """The events with what ours always have: an answer of memory to each prompt, and of the sandbox to each thought.
+class _Continuation:
+    """The events of a conversation that goes on with a session, packed: a long session has hundreds of thousands.
 
-    Without them, the controller would add them all at the end. Ids and references to them are renumbered.
+    Ids and references to them are renumbered, because answers are added that ours always have: one of memory to each
+    prompt, and one of the sandbox to each thought. Without them, the controller would add them all at the end.
     """
-    answered = {event.cause for event in events}
-    places: dict[int, int] = {}
-    found: list[Envelope] = []
-    for event in events:
-        places[event.id] = len(found)
-        cause = None if event.cause is None else places.get(event.cause)
-        found.append(replace(event, id=len(found), cause=cause, event=_moved(event.event, places)))
-        is_prompt = isinstance(event.event, MessageAction) and event.source is EventSource.USER
-        if (is_prompt or isinstance(event.event, AgentThinkAction)) and event.id not in answered:
-            answer = replace(found[-1], id=len(found), cause=found[-1].id, source=EventSource.ENVIRONMENT, carried={})
-            found.append(replace(answer, event=NullObservation()))
-    return found
+
+    def __init__(self, id: str, answered: AbstractSet[int]) -> None:
+        """`answered` are the events of the session that have an answer."""
+        self.events = StoredEvents(id)
+        self.pictures: dict[str, BlobRef] = {}
+        self._id, self._answered = id, answered
+        self._places: dict[int, int] = {}
+        self._open: dict[int, None] = {}
+        """Actions without a result, by their new ids."""
+        self._last: Envelope | None = None
+
+    def add(self, events: Sequence[Envelope]) -> None:
+        """Append the next events of the session. Blocks."""
+        for event in events:
+            self._places[event.id] = len(self.events)
+            cause = None if event.cause is None else self._places.get(event.cause)
+            moved = _moved(event.event, self._places)
+            placed = replace(event, conversation_id=self._id, id=len(self.events), cause=cause, event=moved)
+            self._append(placed)
+            is_prompt = isinstance(moved, MessageAction) and event.source is EventSource.USER
+            if (is_prompt or isinstance(moved, AgentThinkAction)) and event.id not in self._answered:
+                answer = replace(placed, id=len(self.events), cause=placed.id, event=NullObservation(), carried={})
+                self._append(replace(answer, source=EventSource.ENVIRONMENT))
+
+    def settle(self, agent: str) -> None:
+        """Append what follows: results for open actions, the pause, and the question for the user's consent."""
+        for number in tuple(self._open):
+            self._then(ErrorObservation(content=NO_RESULT), number)
+        self._then(ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=STOPPED))
+        self._then(ConsentAction(origin=agent, given=False))
+
+    def _then(self, event: Event, cause: int | None = None) -> None:
+        assert self._last is not None
+        at, number = self._last.timestamp, len(self.events)
+        source = EventSource.ENVIRONMENT
+        self._append(
+            Envelope(conversation_id=self._id, id=number, timestamp=at, source=source, cause=cause, event=event)
+        )
+
+    def _append(self, envelope: Envelope) -> None:
+        self.events.add(envelope)
+        self._last = envelope
+        self.pictures |= {ref.digest: ref for url in picture_urls(envelope.event) if (ref := BlobRef.parse(url))}
+        if isinstance(envelope.event, Action) and envelope.event.runnable:
+            self._open[envelope.id] = None
+        elif isinstance(envelope.event, Observation) and envelope.cause is not None:
+            self._open.pop(envelope.cause, None)
 
 
 def _moved(event: Event, places: Mapping[int, int]) -> Event:
@@ -92,28 +130,3 @@ def _moved(event: Event, places: Mapping[int, int]) -> Event:
         case CondensationAction(forgotten_event_ids=[*old]):
             return event.model_copy(update={"forgotten_event_ids": [places[each] for each in old if each in places]})
     return event
-
-
-def _settled(events: Sequence[Envelope], id: str, agent: str) -> list[Envelope]:
-    """What follows the events of another agent: results for its open actions, the pause, and the user's consent."""
-    answered = {event.cause for event in events if isinstance(event.event, Observation)}
-    opened = [each for each in events if isinstance(each.event, Action) and each.event.runnable]
-    drafts: list[tuple[Event, EventSource, int | None]] = [
-        (ErrorObservation(content=NO_RESULT), EventSource.ENVIRONMENT, each.id)
-        for each in opened
-        if each.id not in answered
-    ]
-    stop = ChangeAgentStateAction(agent_state=AgentState.STOPPED, thought=STOPPED)
-    drafts.append((stop, EventSource.ENVIRONMENT, None))
-    drafts.append((ConsentAction(origin=agent, given=False), EventSource.ENVIRONMENT, None))
-    at = events[-1].timestamp
-    return [
-        Envelope(conversation_id=id, id=number, timestamp=at, source=source, cause=cause, event=event)
-        for number, (event, source, cause) in enumerate(drafts, len(events))
-    ]
-
-
-async def _pictures(copies: EventReader, session_id: str, events: list[Envelope]) -> list[Blob]:
-    refs = {ref.digest: ref for event in events for url in picture_urls(event.event) if (ref := BlobRef.parse(url))}
-    found = [await copies.blob(session_id, ref) for ref in refs.values()]
-    return [blob for blob in found if blob is not None]

@@ -311,6 +311,14 @@ class EventReader:
         seconds = await asyncio.to_thread(lambda: array("d", map(float, times.split(",") if times else ())))
         return EventTimes(seconds, array("q", (row[0] for row in turns)))
 
+    async def causes(self, conversation_id: str, before: int) -> frozenset[int]:
+        """The ids of the events that caused one of the events before `before`."""
+        rows = await self._fetch(
+            "SELECT DISTINCT cause FROM events WHERE conversation = ? AND id < ? AND cause IS NOT NULL",
+            (await self._key(conversation_id), before),
+        )
+        return frozenset(cause for (cause,) in rows)
+
     async def answers(
         self, conversation_id: str, *, after: int = -1, before: int | None = None
     ) -> list[tuple[int, int]]:

@@ -187,6 +187,7 @@ class AgentSessions:
             if not chosen:
                 return
             upto = info.event_count - 1 if event_id is None else event_id
+            self._app.flash(_("Copying the session…"))
             await continue_session(manager.store, copies, session_id, upto, id=id, workspace=folder, model=chosen)
         await show_conversation(self._app, id)
         text = _("It goes on with {model}; /model changes that.")
