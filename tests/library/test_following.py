@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from itertools import pairwise
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from core.errors import UsageError
 from tui.file_watcher import watch
-from tui.replay.agent_tab import AgentSession, _grow
+from tui.replay.agent_tab import REST, AgentSession, _grow
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
@@ -34,7 +36,7 @@ async def test_file_that_another_replaces_is_followed(tmp_path: Path) -> None:
 async def test_session_that_cannot_be_read_is_told_once_and_read_when_it_changes() -> None:
     faults: list[Exception | None] = [UsageError("It is cut off."), UsageError("It is cut off."), None]
     told: list[str] = []
-    tab: Any = SimpleNamespace(has_changed=False, is_reading=False, needs_refresh=False, wrong="")
+    tab: Any = SimpleNamespace(has_changed=False, is_reading=False, needs_refresh=False, rests_until=0.0, wrong="")
 
     async def read() -> None:
         fault = faults.pop(0)
@@ -50,3 +52,19 @@ async def test_session_that_cannot_be_read_is_told_once_and_read_when_it_changes
     await _grow(app, tab, AgentSession(read, fork, None))
     assert told == ["It is cut off."]
     assert (tab.needs_refresh, tab.is_reading, tab.wrong, faults) == (True, False, "", [])
+
+
+async def test_session_that_takes_long_rests_longer() -> None:
+    tab: Any = SimpleNamespace(has_changed=False, is_reading=False, needs_refresh=False, rests_until=0.0, wrong="")
+    begun: list[float] = []
+    took_s = 0.1
+
+    async def read() -> None:
+        begun.append(monotonic())
+        tab.has_changed = len(begun) < 3  # its agent never stops
+        await asyncio.sleep(took_s)
+
+    app: Any = SimpleNamespace(wake=lambda tab: None, tabs=SimpleNamespace(all=[]))
+    fork: Any = read
+    await _grow(app, tab, AgentSession(read, fork, None))
+    assert [later - earlier >= (1 + REST) * took_s for earlier, later in pairwise(begun)] == [True, True]

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.errors import HandloomError
@@ -29,6 +30,8 @@ _MODIFIED = 0x2
 """From inotify(7): the file was written, and its agent keeps it open."""
 REST_S = 1.0
 """Shortest time between two looks at a session that grows."""
+REST = 2
+"""It is also this many times as long as the last look, which reads all of it: a long session takes seconds."""
 
 
 class AgentSession(NamedTuple):
@@ -49,6 +52,8 @@ class AgentTab(FollowTab):
     """Whether the session is being read."""
     has_changed = False
     """Whether its agent has written since the reading began."""
+    rests_until = 0.0
+    """When it may be read again, by the clock of `monotonic`."""
     wrong = ""
     """Why the last reading failed, as the user was told; empty if it did not."""
 
@@ -129,19 +134,22 @@ async def _grow(app: Context, tab: AgentTab, session: AgentSession) -> None:
     tab.is_reading = True
     try:
         while tab.has_changed:
-            tab.has_changed = False
             app.wake(tab)
+            await asyncio.sleep(max(0.0, tab.rests_until - monotonic()))
+            tab.has_changed = False
+            begun_at = monotonic()
             try:
                 await session.read()
             except HandloomError as error:  # told once: a session may change every second and never be whole
                 if str(error) != tab.wrong:
                     tab.wrong = str(error)
                     app.report(tab.wrong)
-                continue
-            tab.wrong = ""
-            tab.needs_refresh = True
-            if tab in app.tabs.all and (tab.playing or not tab.busy):
-                replay_to(app, tab)
+            else:
+                tab.wrong = ""
+                tab.needs_refresh = True
+                if tab in app.tabs.all and (tab.playing or not tab.busy):
+                    replay_to(app, tab)
+            tab.rests_until = monotonic() + REST * (monotonic() - begun_at)
     finally:
         tab.is_reading = False
         app.wake(tab)
