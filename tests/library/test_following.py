@@ -67,4 +67,4 @@ async def test_session_that_takes_long_rests_longer() -> None:
     app: Any = SimpleNamespace(wake=lambda tab: None, tabs=SimpleNamespace(all=[]))
     fork: Any = read
     await _grow(app, tab, AgentSession(read, fork, None))
-    assert [later - earlier >= (1 + REST) * took_s for earlier, later in pairwise(begun)] == [True, True]
+    assert [later - earlier > 0.95 * (1 + REST) * took_s for earlier, later in pairwise(begun)] == [True, True]
