@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from core.controller.decide import RESTARTED
 from core.errors import UsageError
-from core.events import AgentState, Envelope, EventSource, Frame, MessageAction
+from core.events import AgentState, Envelope, EventSource, Frame, MessageAction, ModeAction
 from core.stream import EventStreamSubscriber
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize_line
@@ -42,6 +42,8 @@ class ConversationTab(Tab):
         session.delegation.attended = True
         self._first_message = ""
         self._seen = -1
+        self._changes_of_mode = 0
+        """As far as they were seen; each has a block in the chat. They alone are not worth keeping."""
         self._early: list[Envelope] | None = []
         """Live events from before the last page was loaded; None afterwards."""
         self._unwatch: Callable[[], None] | None = None
@@ -58,8 +60,9 @@ class ConversationTab(Tab):
     @property
     def is_unused(self) -> bool:
         """Whether nothing was said or done in it, and the user gave it no title, so that it is not worth keeping."""
-        now = replace(self.session.info, first_line=self._first_message, event_count=self.log.latest_id + 1)
-        return now.is_unused and not self.chat.blocks
+        count = self.log.latest_id + 1 - self._changes_of_mode
+        now = replace(self.session.info, first_line=self._first_message, event_count=count)
+        return now.is_unused and len(self.chat.blocks) <= self._changes_of_mode
 
     @property
     def folder(self) -> str:
@@ -184,6 +187,7 @@ class ConversationTab(Tab):
             and envelope.source is EventSource.USER
         ):
             self._first_message = envelope.event.content[:200]
+        self._changes_of_mode += isinstance(envelope.event, ModeAction)
         if not stored and not self.shown:
             self.unread = True
         for model in self.models:

@@ -16,7 +16,7 @@ from core.controller.exit_reasons import Halt, HaltKind, HaltOption
 from core.controller.state import Queued
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConfigurationError, StoreBusyError, StoreVersionError
-from core.events import AgentState, CmdRunAction, FileEditAction
+from core.events import AgentState, CmdRunAction, EventSource, FileEditAction, ModeAction
 from core.sandbox_types import Job, Port, SandboxUsage
 from core.settings.config import SandboxSettings
 from core.store.conversations import ConversationInfo
@@ -246,6 +246,18 @@ async def test_conversation_with_a_message_or_a_title_is_kept_when_its_tab_is_cl
     await it.settle()
     assert it.manager.closed == [named.info.id, used.info.id]
     assert it.manager.deleted == []
+
+
+async def test_conversation_whose_mode_alone_was_changed_is_not_kept(it: Running) -> None:
+    await it.session.say("I stay.")
+    await it.press("ctrl+n")
+    changed = it.session
+    for mode in ("plan", "never", "risky"):
+        await changed.stream.append(ModeAction(mode=mode), EventSource.USER)
+    await it.settle()
+    await it.press("ctrl+x", "w")
+    await it.settle()
+    assert it.manager.deleted == [changed.info.id]
 
 
 async def test_tabs_open_switch_and_close(it: Running) -> None:
