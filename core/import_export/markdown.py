@@ -10,7 +10,7 @@ import html
 import re
 from typing import BinaryIO
 
-from core.events import Envelope
+from core.events import Envelope, EventSource
 from core.import_export.document_text import (
     STILL_RUNNING,
     Entry,
@@ -36,6 +36,8 @@ class MarkdownWriter:
     def __init__(self, out: BinaryIO, context: ExportContext) -> None:
         self._out = out
         self._cost = context.cost_before
+        self._speaker = ""
+        """Whose heading was the last one."""
         info = context.info
         self._write(f"# {escaped(context.title)}\n\n")
         facts = {
@@ -57,7 +59,7 @@ class MarkdownWriter:
             if entry.role in ("user", "agent"):
                 who = "User" if entry.role == "user" else "Agent"
                 what = f" · {entry.title}" if entry.title else ""
-                self._write(f"\n{_heading(f'{who}{what}', envelope)}")
+                self._write_heading(who, envelope, what)
                 if entry.text.strip():
                     self._write(f"\n{quoted(entry.text)}\n")
             elif entry.role != "quiet":
@@ -69,8 +71,11 @@ class MarkdownWriter:
         self._write(f"\n---\n\nModels: {dollars(self._cost)}\n")
 
     def _write_step(self, entry: Entry, envelope: Envelope) -> None:
+        who = "User" if envelope.source is EventSource.USER else "Agent"
+        if entry.prose.strip() or (entry.role == "action" and who != self._speaker):
+            self._write_heading(who, envelope)
         if entry.prose.strip():
-            self._write(f"\n{_heading('Agent', envelope)}\n{quoted(entry.prose)}\n")
+            self._write(f"\n{quoted(entry.prose)}\n")
         ended = "✕" if entry.failed else "•" if entry.title == STILL_RUNNING else "✓"
         mark = {"action": "▸", "result": ended, "error": "✕"}[entry.role]
         title = html.escape(one_line(entry.title, 120))
@@ -79,6 +84,10 @@ class MarkdownWriter:
             return
         summary = f"<details><summary>{mark} <code>{title}</code></summary>"
         self._write(f"\n{summary}\n\n{fenced(entry.text, entry.language)}\n\n</details>\n")
+
+    def _write_heading(self, who: str, envelope: Envelope, what: str = "") -> None:
+        self._speaker = who
+        self._write(f"\n## {who}{what}\n\n<sub>{clock(envelope.timestamp)} · event {envelope.id}</sub>\n")
 
     def _write_picture(self, url: str, page: Page) -> None:
         ref = BlobRef.parse(url)
@@ -90,10 +99,6 @@ class MarkdownWriter:
 
     def _write(self, text: str) -> None:
         self._out.write(text.encode())
-
-
-def _heading(who: str, envelope: Envelope) -> str:
-    return f"## {who}\n\n<sub>{clock(envelope.timestamp)} · event {envelope.id}</sub>\n"
 
 
 def escaped(text: str) -> str:

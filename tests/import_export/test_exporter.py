@@ -271,6 +271,19 @@ class TestMarkdown:
             lines = [line for line in (await text_of(home, "markdown")).splitlines() if line.startswith(("## ", "> "))]
         assert lines == ["## User", "> Look.", "## Agent", "> I look around."]
 
+    async def test_commands_have_the_heading_of_who_ran_them(self, tmp_path: Path) -> None:
+        said = [
+            (MessageAction(content="Look."), EventSource.USER, None),
+            (CmdRunAction(command="ls"), EventSource.AGENT, None),
+            (ran("ls", "a"), EventSource.AGENT, 1),
+            (CmdRunAction(command="vi a"), EventSource.USER, None),
+            (ran("vi a", ""), EventSource.AGENT, 3),
+            (CmdRunAction(command="cat a"), EventSource.AGENT, None),
+        ]
+        async with home_with(tmp_path, said) as home:
+            lines = [line for line in (await text_of(home, "markdown")).splitlines() if line.startswith(("## ", "▸"))]
+        assert lines == ["## User", "## Agent", "▸ `$ ls`", "## User", "▸ `$ vi a`", "## Agent", "▸ `$ cat a`"]
+
     @pytest.mark.parametrize("format", ["markdown", "html"])
     async def test_unknown_costs_are_not_shown(self, format: str, tmp_path: Path) -> None:
         said = [(MessageAction(content="Count the <files>"), EventSource.USER, None)]
