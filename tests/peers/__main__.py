@@ -1,7 +1,8 @@
 """`python -m tests.peers`: what others wrote reads what Handloom writes, or answers beside it.
 
-That is OpenHands' published client, V0's own server, BrowserGym, published MCP servers and SWE-bench; with `openhands`,
-`browsergym`, `mcp` or `swebench` only that one. The first run installs their packages into separate environments (some
+That is OpenHands' published client, V0's own server, BrowserGym, published MCP servers, SWE-bench, and the agents whose
+sessions Handloom reads; with `openhands`, `browsergym`, `mcp`, `swebench` or `agents` only that one, and with the name
+of an agent's environment only that agent. The first run installs their packages into separate environments (some
 minutes); `--install` does only that, and `--lock` resolves the packages again. Exit status: 0 everything matches, 1
 something differs, 2 a peer could not be installed.
 """
@@ -10,31 +11,36 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable, Mapping
+from functools import partial
 
-from tests.peers import browsergym_side, mcp_side, openhands_side, swebench_side
-from tests.peers.installing import PEERS, install, lock
+from tests.peers import agents_side, browsergym_side, mcp_side, openhands_side, swebench_side
+from tests.peers.installing import AGENTS, PEERS, install, lock
 
-SIDES = {
+SIDES: Mapping[str, Callable[[], int]] = {
     "openhands": openhands_side.main,
     "browsergym": browsergym_side.main,
     "mcp": mcp_side.main,
     "swebench": swebench_side.main,
+    "agents": agents_side.main,
 }
+ONE_AGENT: Mapping[str, Callable[[], int]] = {peer.name: partial(agents_side.main, (peer,)) for peer in AGENTS}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.peers", description=__doc__)
-    parser.add_argument("peer", nargs="?", choices=SIDES)
+    parser.add_argument("peer", nargs="?", choices=[*SIDES, *ONE_AGENT])
     parser.add_argument("--install", action="store_true", help="make the environments of the peers, and end")
     parser.add_argument("--lock", action="store_true", help="resolve tests/peers/*.in anew into *.lock, and end")
     options = parser.parse_args()
-    peers = [peer for peer in PEERS if options.peer in (None, peer.name)]
+    peers = AGENTS if options.peer == "agents" else [peer for peer in PEERS if options.peer in (None, peer.name)]
     if options.lock:
         return max(lock(peer) for peer in peers)
     if options.install:
         made = [install(peer) for peer in peers]
         return 0 if all(made) else 2
-    return max(side() for name, side in SIDES.items() if options.peer in (None, name))
+    sides = SIDES.values() if options.peer is None else [{**SIDES, **ONE_AGENT}[options.peer]]
+    return max(side() for side in sides)
 
 
 if __name__ == "__main__":
