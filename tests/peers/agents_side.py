@@ -189,7 +189,8 @@ def _compared(
     by_agent = "\n".join(form["args"]["content"] for form in forms if _is_message(form, "agent"))
     is_once = [by_agent.count(sentence) for sentence in (FIRST, LAST)] == [1, 1]
     yield "sentences", "" if is_once and by_agent.index(FIRST) < by_agent.index(LAST) else f"they are {by_agent!r}"
-    yield "command", _different_command(agent, forms)
+    if agent.has_command:
+        yield "command", _different_command(agent, forms)
     if agent.has_edit_tool:
         yield "edit", _different_edit(forms, place)
     usage = transcript.usage

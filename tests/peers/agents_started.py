@@ -58,6 +58,8 @@ class Agent:
     start: Callable[[Place], Start]
     shown_model: str = ""
     """As the session names it, if that is another name."""
+    has_command: bool = True
+    """Whether its model can run a command whose output the session has."""
     exit_code: int = EXIT_CODE
     """-1 if the session does not say it."""
     has_edit_tool: bool = True
@@ -220,19 +222,8 @@ def _aider(place: Place) -> Start:
     switches += ["--no-show-release-notes", "--no-stream", "--analytics-disable", "--yes-always", "--map-tokens", "0"]
     model = ["--model", "openai/gpt-4o", "--weak-model", "openai/gpt-4o-mini", "--edit-format", "diff"]
     return Start(
-        arguments=[
-            *switches,
-            *model,
-            "--map-tokens",
-            "0",
-            "--load",
-            str(place.home / "first"),
-            "--message",
-            PROMPT,
-            FILE,
-        ],
+        arguments=[*switches, *model, "--message", PROMPT, FILE],
         environ=_litellm(place),
-        files={"first": f"/run {COMMAND}\n"},
         script=[Answer(f"{FIRST}\n\n{change}\n\n{LAST}")],
     )
 
@@ -365,7 +356,7 @@ AGENTS: Sequence[Agent] = (
         model="gpt-4o",
         shown_model="openai/gpt-4o",
         start=_aider,
-        exit_code=-1,
+        has_command=False,
         has_cached_tokens=False,
         records=frozenset(("output",)),
     ),
