@@ -186,9 +186,12 @@ def _compared(
     forms = transcript.forms
     by_user = [form["args"]["content"] for form in forms if _is_message(form, "user")]
     yield "prompt", "" if len(by_user) == 1 and PROMPT in by_user[0] else f"the user's messages are {by_user}"
-    by_agent = "\n".join(form["args"]["content"] for form in forms if _is_message(form, "agent"))
-    is_once = [by_agent.count(sentence) for sentence in (FIRST, LAST)] == [1, 1]
-    yield "sentences", "" if is_once and by_agent.index(FIRST) < by_agent.index(LAST) else f"they are {by_agent!r}"
+    by_agent = [form["args"]["content"] for form in forms if _is_message(form, "agent")]
+    if agent.has_thoughts:
+        by_agent = [form["args"]["thought"] for form in forms if form.get("action") == "think"] + by_agent
+    said = "\n".join(by_agent)
+    is_once = said.count(FIRST) == said.count(LAST) == 1
+    yield "sentences", "" if is_once and said.index(FIRST) < said.index(LAST) else f"they are {by_agent}"
     if agent.has_command:
         yield "command", _different_command(agent, forms)
     if agent.has_edit_tool:

@@ -63,6 +63,8 @@ class Agent:
     exit_code: int = EXIT_CODE
     """-1 if the session does not say it."""
     has_edit_tool: bool = True
+    has_thoughts: bool = False
+    """What the model says before it calls a tool is a thought there."""
     has_cached_tokens: bool = True
     has_folder: bool = True
     records: frozenset[str] = frozenset()
@@ -269,8 +271,9 @@ def notes():
 
 
 def _inspect(place: Place) -> Start:
+    # Inspect wants a relative path.
     return Start(
-        arguments=["eval", str(place.home / "notes.py"), "--model", "openai/gpt-4o", "--display", "none"],
+        arguments=["eval", "../home/notes.py", "--model", "openai/gpt-4o", "--display", "none"],
         environ={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{place.url}/v1"},
         files={"notes.py": INSPECT_TASK},
         script=[
@@ -367,6 +370,7 @@ AGENTS: Sequence[Agent] = (
         model="gpt-4o",
         shown_model="openai/gpt-4o",
         start=_openhands,
+        has_thoughts=True,
     ),
     Agent(
         name="inspect",

@@ -7,6 +7,7 @@ in `*.lock`, and in `npm/*/package-lock.json`; `--lock` resolves `*.in` and `npm
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -102,7 +103,7 @@ def install(peer: Peer) -> Path | None:
     if peer.is_of_npm:
         shutil.copytree(peer.lock.parent, peer.folder)
     for command in commands:
-        if subprocess.run(command, check=False).returncode:
+        if subprocess.run(command, check=False).returncode or not _is_locked(peer):
             print(f"{peer.title} could not be installed; the lines above say why.", file=sys.stderr)
             return None
     (peer.folder / ".installed").touch()
@@ -127,7 +128,23 @@ def _npm_commands(peer: Peer) -> list[list[str]]:
     if npm is None:
         print(f"npm is needed for {peer.title}. Install Node.js.", file=sys.stderr)
         return []
-    return [[npm, "ci", *NPM_OPTIONS, "--prefix", str(peer.folder)]]
+    here = [*NPM_OPTIONS, "--prefix", str(peer.folder)]
+    names = json.loads(peer.lock.with_name("package.json").read_text())["dependencies"]
+    # Not `npm ci`: it fails if a package for another machine, which its registry did not have, is not in the lock.
+    return [[npm, "install", *here, "--ignore-scripts"], [npm, "rebuild", *here, *names]]
+
+
+def _is_locked(peer: Peer) -> bool:
+    """Whether npm installed nothing but what is in the lock; tells what else there is."""
+    if not peer.is_of_npm:
+        return True
+    allowed, packages = (
+        {(path, package.get("integrity")) for path, package in json.loads(file.read_text())["packages"].items()}
+        for file in (peer.lock, peer.folder / "node_modules/.package-lock.json")
+    )
+    for path, integrity in packages - allowed:
+        print(f"{path} is not in {peer.lock.relative_to(HERE)} with the hash {integrity}", file=sys.stderr)
+    return packages <= allowed
 
 
 def lock(peer: Peer) -> int:
