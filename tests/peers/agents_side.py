@@ -188,7 +188,7 @@ def _compared(
     yield "prompt", "" if len(by_user) == 1 and PROMPT in by_user[0] else f"the user's messages are {by_user}"
     by_agent = [form["args"]["content"] for form in forms if _is_message(form, "agent")]
     if agent.has_thoughts:
-        by_agent = [form["args"]["thought"] for form in forms if form.get("action") == "think"] + by_agent
+        by_agent = [form["args"].get("thought", "") for form in forms if "action" in form] + by_agent
     said = "\n".join(by_agent)
     is_once = said.count(FIRST) == said.count(LAST) == 1
     yield "sentences", "" if is_once and said.index(FIRST) < said.index(LAST) else f"they are {by_agent}"

@@ -64,7 +64,7 @@ class Agent:
     """-1 if the session does not say it."""
     has_edit_tool: bool = True
     has_thoughts: bool = False
-    """What the model says before it calls a tool is a thought there."""
+    """What the model says with a call is the thought of that action."""
     has_cached_tokens: bool = True
     has_folder: bool = True
     records: frozenset[str] = frozenset()
@@ -277,7 +277,7 @@ def _inspect(place: Place) -> Start:
         environ={"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": f"{place.url}/v1"},
         files={"notes.py": INSPECT_TASK},
         script=[
-            Answer(FIRST, Call("bash", {"command": COMMAND})),
+            Answer(FIRST, Call("bash", {"command": f"cd {place.work}; {COMMAND}"})),
             Answer("", Call("bash", {"command": f"sed -i s/{BEFORE}/{AFTER}/ {place.file}"})),
             Answer(LAST),
         ],
