@@ -302,7 +302,23 @@ AGENTS: Sequence[Agent] = (
         model="claude-sonnet-4-5",
         start=_claude_code,
         records=frozenset(
-            ("attachment.agent_listing_delta", "attachment.skill_listing", "last-prompt", "mode", "queue-operation")
+            (
+                "attachment.agent_listing_delta",
+                "attachment.date",
+                "attachment.deferred_tools_delta",
+                "attachment.environment",
+                "attachment.model",
+                "attachment.remote_session_change",
+                "attachment.session_context",
+                "attachment.skill_listing",
+                "attachment.total_tokens_reminder",
+                "atis-latch",
+                "cost-state",
+                "last-prompt",
+                "mode",
+                "queue-operation",
+                "tools-used",
+            )
         ),
     ),
     Agent(

@@ -62,7 +62,7 @@ BROWSERGYM = Peer("browsergym", "browsergym-core 0.13.3")
 """The version that V0's last release depends on."""
 MCP = Peer("mcp", "mcp-server-time 2026.10.19")
 SWEBENCH = Peer("swebench", "swebench 5.0.2")
-CLAUDE_CODE = Peer("claude-code", "Claude Code 2.1.197", is_of_npm=True)
+CLAUDE_CODE = Peer("claude-code", "Claude Code 2.1.330", is_of_npm=True)
 CODEX = Peer("codex", "Codex 0.171.0", is_of_npm=True)
 MINI_SWE_AGENT = Peer("mini-swe-agent", "mini-swe-agent 2.4.6")
 GEMINI_CLI = Peer("gemini-cli", "Gemini CLI 0.61.0", is_of_npm=True)

@@ -6,8 +6,8 @@
     <root>/settings.json                                                  after how many days sessions are deleted
 
 The root is ~/.claude. Each block of an answer is a line of its own with the same `message.id` and the same usage. The
-format has no version and no description; what is here was seen in files of Claude Code 1.0.80 and 2.1.197, or is what
-other readers of these files do.
+format has no version and no description; what is here was seen in files of Claude Code 1.0.80, 2.1.197 and 2.1.330, or
+is what other readers of these files do.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 
 from core.import_export.agents import files
-from core.import_export.agents.claude_code_records import Facts, JsonObject, Record, Writer
+from core.import_export.agents.claude_code_records import REQUESTS, Facts, JsonObject, Record, Writer
 from core.import_export.agents.source import AgentSession, Places
 from core.import_export.agents.transcript import Branch, Transcript, Usage, as_time, first_line
 from core.import_export.agents.tree import NO_PARENT, Tree, merged
@@ -45,7 +45,7 @@ _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "agent-name": "
 _KNOWN = {
     *_TITLES, "user", "assistant", "system", "attachment", "queue-operation", "file-history-snapshot", "last-prompt",
     "pr-link", "worktree-state", "relocated", "progress", "mode", "permission-mode", "bridge-session", "agent-setting",
-    "frame-link", "started", "result", "tag",
+    "frame-link", "started", "result", "tag", "atis-latch", "cost-state", "tools-used", *REQUESTS,
 }  # fmt: skip
 _SAVED_IN = re.compile(r"saved to: (.{1,4096})")
 _PERSISTED = "<persisted-output>"

@@ -18,6 +18,10 @@ MAX_EDITED_CHARS = 16 * 1024 * 1024
 """An edit that replaces all occurrences is not applied to a longer file: the result could have gigabytes."""
 MAX_TASKS = 200
 """Tasks in a task list: each change stores the whole list."""
+REQUESTS = ("api-request", "api-request-blob", "api-request-shape")
+"""Records of what was sent to the model: messages that others have, and long texts that every search would hit."""
+_SENT_TEXTS = "prompt_snapshot"
+"""An attachment with the same texts of the program."""
 _MAX_INJECTED = 100
 _INJECTED = ("system-reminder", "ide_opened_file", "ide_selection", "ide_diagnostics")
 """Elements that the program puts into prompts."""
@@ -161,7 +165,7 @@ class Writer:
                 self._system(record)
             case "attachment":
                 self._attachment(fields)
-            case kind:
+            case kind if kind not in REQUESTS:
                 transcript.unknown(kind, fields)
 
     def end(self) -> None:
@@ -295,7 +299,7 @@ class Writer:
         kind, prompt = files.text(attachment, "type"), attachment.get("prompt")
         if kind == "queued_command" and attachment.get("commandMode", "prompt") == "prompt" and text_of(prompt):
             self.transcript.user(text_of(prompt), pictures_of(prompt))  # typed while the agent worked
-        else:
+        elif kind != _SENT_TEXTS:
             self.transcript.unknown(f"attachment.{kind}", fields)
 
     def _compacted(self, summary: str) -> None:

@@ -463,6 +463,32 @@ def test_errors_and_answers_of_the_program_are_not_said_by_the_model(home: Home)
     ]
 
 
+def test_copies_of_requests_are_left_out_and_their_neighbours_are_known(home: Home) -> None:
+    """As version 2.1.330 writes them."""
+    home.write(
+        user("1", None, "Hello"),
+        record("2", "1", type="attachment", attachment={"type": "prompt_snapshot", "systemPrompt": ["You are"]}),
+        record("3", "2", type="attachment", attachment={"type": "date", "date": "2026-11-29"}),
+        {"type": "api-request-shape", "sessionId": ID, "shape": {"system": [text("You are")]}},
+        {"type": "api-request-blob", "sessionId": ID, "message": {"role": "user", "content": [text("Hello")]}},
+        {"type": "api-request", "sessionId": ID, "params": {"model": "claude-x"}},
+        {"type": "atis-latch", "sessionId": ID, "atis": ""},
+        {"type": "tools-used", "sessionId": ID, "tools": []},
+        answer("4", "3", text("Hi")),
+        {"type": "cost-state", "sessionId": ID, "totalCostUSD": 0.5},
+    )
+    found = home.read()
+    assert shown(found) == [
+        ("user", "Hello"),
+        ("claude-code.attachment.date",),
+        ("claude-code.atis-latch",),
+        ("claude-code.tools-used",),
+        ("agent", "Hi"),
+        ("claude-code.cost-state",),
+    ]
+    assert found.warnings == []
+
+
 def test_unknown_records_and_bad_lines_are_kept_and_told(home: Home) -> None:
     twice = [user("1", "1", "Hello"), user("1", "1", "Other text")]
     home.write(user("1", None, "Hello"), {"type": "hologram"}, "{bad", "[1]", *twice, '{"cut')
