@@ -109,7 +109,7 @@ async def compare(agent: Agent, folder: Path) -> Outcome:
     if len(sessions) != 1:
         return Outcome((), [f"{len(sessions)} sessions instead of one were found"])
     transcript = SOURCES[agent.name].read(sessions[0])
-    found = dict(_compared(agent, place, sessions[0], transcript, len(start.script)))
+    found = dict(compared(agent, place, sessions[0], transcript, len(start.script)))
     found["files unchanged"] = changes(written, _contents(folder))
     return Outcome(
         [what for what, problem in found.items() if not problem],
@@ -179,7 +179,7 @@ def _failures(agent: Agent, start: Start, place: Place, status: int | None, answ
         yield f"it did not change {FILE}"
 
 
-def _compared(
+def compared(
     agent: Agent, place: Place, session: AgentSession, transcript: Transcript, answers: int
 ) -> Iterator[tuple[str, str]]:
     """Each thing that happened, with how the transcript differs; empty if it does not."""
