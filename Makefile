@@ -71,7 +71,7 @@ mutants: setup ## plant small bugs in the last change or in PACKAGE=core/store a
 structure: $(STAMP) ## print the sizes of the code, its longest files and its import cycles beside their budgets
 	@$(BIN)/python -m tests.structure
 
-peers: setup ## compare with OpenHands' client, BrowserGym and MCP servers of others; the first run installs them (minutes)
+peers: setup ## compare with OpenHands' client, BrowserGym, MCP servers and agents of others; the first run installs them (minutes)
 	@$(BIN)/python -m tests.peers
 
 pictures: setup ## record the pictures in docs/ from the running program
