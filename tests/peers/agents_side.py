@@ -1,7 +1,7 @@
 """Published agents write sessions here, with a scripted model, and Handloom reads them.
 
 Each runs in a new repository and with a new home. What its reader makes of its files is compared with what happened,
-and the files must stay as they were. Nothing but the scripted model can be reached by way of HTTP.
+and the files must stay as they were. Proxy variables lead all requests nowhere, except those to the scripted model.
 """
 
 from __future__ import annotations
