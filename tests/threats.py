@@ -474,7 +474,7 @@ THREATS = (
             "tests/library/test_library.py::test_files_of_the_agent_are_as_before",
             "tests/library/test_library.py::test_secrets_are_redacted",
             "tests/library/test_library.py::test_broken_reader_does_not_hide_the_sessions_of_others",
-            "tests/library/test_continuing.py::test_fork_has_the_events_and_waits_for_consent",
+            "tests/library/test_continuation.py::test_fork_has_the_events_and_waits_for_consent",
             "tests/import_export/agents/test_databases.py::test_links_pipes_and_other_files_are_no_databases",
             "tests/import_export/agents/test_databases.py::test_a_view_has_no_columns",
             "tests/import_export/agents/test_claude_code.py::test_damaged_sessions_are_survived",

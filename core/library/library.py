@@ -24,7 +24,16 @@ from core.import_export.agents.names import AGENTS
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.table import SOURCES
 from core.import_export.bounded_json import Fault
-from core.library.preparing import Prepared, bounded, branch_ids, copy_id, facts_of, prepare, redacted
+from core.library.prepared_session import (
+    PreparedSession,
+    bounded,
+    branch_ids,
+    copy_id,
+    facts_of,
+    filled,
+    prepare,
+    redacted,
+)
 from core.library.records import RECORDS, Record, Records, library_home
 from core.secrets import Redactor
 from core.store.copies import CopyStore
@@ -78,7 +87,7 @@ class Library:
         redactor: Redactor | None = None,
         sources: Sequence[Source] | None = None,
         keeps: bool = True,
-        apart: Callable[..., Awaitable[Prepared]] = asyncio.to_thread,
+        apart: Callable[..., Awaitable[PreparedSession]] = asyncio.to_thread,
     ) -> None:
         """`home` is ours. `keeps` says whether a copy stays when its agent deletes the session.
 
@@ -163,7 +172,7 @@ class Library:
                 key=lambda each: each.session.changed_ns,
                 reverse=True,
             )
-            left, ready, size = len(pending), list[Prepared](), 0
+            left, ready, size = len(pending), list[PreparedSession](), 0
             async with aclosing(self._prepared(pending)) as prepared:
                 async for each in prepared:
                     ready.append(each)
@@ -180,14 +189,14 @@ class Library:
 
         What it was read as before stays if it cannot be read now. Raises UsageError for an unknown id, StoreError.
         """
-        records = await self.records()
-        record = records.get(id)
+        record = await asyncio.to_thread(self._records.one, id)
         if record is None:
             raise UsageError(f"There is no session {id}. `handloom list --all-agents` shows all sessions.")
         source = self._sources.get(record.session.agent)
         if source is None or record.is_gone:
             return record
-        current = await asyncio.to_thread(_current, source, await self._places(records), record.session)
+        places = await self._places(await self.records())
+        current = await asyncio.to_thread(_current, source, places, record.session)
         if current is None:
             return record
         record = _updated(record, id, redacted(current, self._redactor))
@@ -198,7 +207,7 @@ class Library:
 
         Returns whether there are events now; if not, it must be read as a whole. Raises StoreError.
         """
-        record = (await self.records()).get(id)
+        record = await asyncio.to_thread(self._records.one, id)
         if record is None or record.was_read or record.is_gone:
             return True
         session = record.session
@@ -211,7 +220,7 @@ class Library:
 
     async def forget(self, id: str) -> None:
         """Remove the copy of a session. One that is still there is found again. Raises StoreError."""
-        record = (await self.records()).get(id)
+        record = await asyncio.to_thread(self._records.one, id)
         await self._forget([] if record is None else [record])
 
     async def _forget(self, records: Sequence[Record]) -> None:
@@ -225,20 +234,20 @@ class Library:
 
     async def _read(self, record: Record) -> Record:
         await self._store([await self._prepare(record)])
-        return (await self.records()).get(record.id, record)
+        return await asyncio.to_thread(self._records.one, record.id) or record
 
-    async def _prepare(self, record: Record) -> Prepared:
+    async def _prepare(self, record: Record) -> PreparedSession:
         source = self._sources[record.session.agent]
         try:
             return await self._apart(prepare, source, record, self._redactor)
         except BrokenExecutor:
             log.warning("the process that read session %r of %s ended", record.session.id, record.session.agent)
             failed = record.after_reading(wrong="the process that read it was ended by the system")
-            return Prepared(failed, [], record.read_version)
+            return PreparedSession(failed, [], record.read_version)
 
-    async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[Prepared, None]:
+    async def _prepared(self, records: Sequence[Record]) -> AsyncGenerator[PreparedSession, None]:
         """The sessions about in this order: some are read at the same time, and a large one does not hold up others."""
-        waiting, ahead = deque(records), set[asyncio.Task[Prepared]]()
+        waiting, ahead = deque(records), set[asyncio.Task[PreparedSession]]()
         try:
             while waiting or ahead:
                 while waiting and len(ahead) < AHEAD:
@@ -251,7 +260,7 @@ class Library:
                 task.cancel()
             await asyncio.gather(*ahead, return_exceptions=True)
 
-    async def _store(self, sessions: Sequence[Prepared]) -> None:
+    async def _store(self, sessions: Sequence[PreparedSession]) -> None:
         """Store what was read. Of a session whose values no column takes, only that it cannot be stored."""
         try:
             await self._put(sessions)
@@ -269,13 +278,13 @@ class Library:
             failed = replace(record, wrong=why, read_tokens=0, read_cost=None)
             await self._put([replace(session, record=failed, copies=[])])
 
-    async def _put(self, prepared: Sequence[Prepared]) -> None:
+    async def _put(self, prepared: Sequence[PreparedSession]) -> None:
         """Store those that nobody else has read, or removed, since their reading began."""
         async with self._storing():
             versions = await asyncio.to_thread(self._records.read_versions, [each.record.id for each in prepared])
             await self._put_alone([each for each in prepared if versions.get(each.record.id) == each.before])
 
-    async def _put_alone(self, sessions: Sequence[Prepared]) -> None:
+    async def _put_alone(self, sessions: Sequence[PreparedSession]) -> None:
         copies = [copy for each in sessions for copy in each.copies]
         await self.store.put_events(copies)
         stored = {copy.facts.id for copy in copies}
@@ -362,13 +371,5 @@ def _updated(known: Record | None, id: str, session: AgentSession) -> Record:
     """The record of a session that was found, with what is known from reading it before."""
     if known is None:
         return Record(id, session)
-    before = known.session
-    filled = replace(
-        session,
-        title=session.title or before.title,
-        folder=session.folder or before.folder,
-        model=session.model or before.model,
-        commit=session.commit or before.commit,
-        parent_id=session.parent_id or before.parent_id,
-    )
-    return replace(known, session=filled, is_gone=False)
+    found = replace(session, parent_id=session.parent_id or known.session.parent_id)
+    return replace(known, session=filled(found, known.session), is_gone=False)

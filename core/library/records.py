@@ -97,11 +97,13 @@ class Records:
         """Every known session by the id of its copy."""
         with self._opened() as connection:
             rows = connection.execute("SELECT * FROM sessions").fetchall()
-        found = {}
-        for id, session, read_size, read_ns, is_gone, wrong, tokens, cost in rows:
-            if (parsed := _parse(session)) is not None:
-                found[id] = Record(id, parsed, read_size, read_ns, bool(is_gone), wrong, tokens, cost)
-        return found
+        return {record.id: record for row in rows if (record := _record(row)) is not None}
+
+    def one(self, id: str) -> Record | None:
+        """One session; None if it is not known."""
+        with self._opened() as connection:
+            rows = connection.execute("SELECT * FROM sessions WHERE id = ?", (id,)).fetchall()
+        return _record(rows[0]) if rows else None
 
     def read_versions(self, ids: Sequence[str]) -> dict[str, tuple[int, int]]:
         """The version that was read of each of these sessions that is known."""
@@ -132,6 +134,14 @@ class Records:
             raise StoreError(f"{self._path} cannot be used: {error}. {remedy(error)}") from error
 
 
+def _record(row: tuple[Any, ...]) -> Record | None:
+    """The record in a row; None for one that another version stored in another form, which is found again."""
+    id, session, read_size, read_ns, is_gone, wrong, tokens, cost = row
+    if (parsed := _parse(session)) is None:
+        return None
+    return Record(id, parsed, read_size, read_ns, bool(is_gone), wrong, tokens, cost)
+
+
 def library_home(home: Path) -> Path:
     """The home of the copies."""
     return home / FOLDER
@@ -141,6 +151,12 @@ def records_of(home: Path) -> dict[str, Record]:
     """Every known session of a home by the id of its copy. Blocks. Raises StoreError."""
     path = library_home(home) / RECORDS
     return Records(path).all() if path.exists() else {}
+
+
+def record_of(home: Path, id: str) -> Record | None:
+    """The session whose copy is `id`; None if there is none. Blocks. Raises StoreError."""
+    path = library_home(home) / RECORDS
+    return Records(path).one(id) if path.exists() else None
 
 
 def _row(record: Record) -> tuple[Any, ...]:
@@ -155,7 +171,7 @@ def _to_json(session: AgentSession) -> str:
 
 
 def _parse(text: str) -> AgentSession | None:
-    """The session; None for one that another version stored in another form, which is found again."""
+    """The session; None if it has another form."""
     try:
         fields: Mapping[str, Any] = json.loads(text)
         times = {name: datetime.fromisoformat(at) for name in _TIMES if (at := fields[name]) is not None}

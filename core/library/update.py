@@ -1,7 +1,7 @@
 """A process that reads sessions of other agents: `python -m core.library.update`, with a request on standard input.
 
 Reading thousands of sessions takes the processor for minutes, so that runs at a low priority. The process writes a line
-of JSON for each step, and for an error; its end is the end of the request. `core.library.reading` starts it. The
+of JSON for each step, and for an error; its end is the end of the request. `core.library.reader_process` starts it. The
 processes that it starts end with it, also if it is killed, and have no part in its output. It ends with the process
 that reads its output, also if that is killed.
 """

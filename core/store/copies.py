@@ -104,7 +104,8 @@ class CopyStore(EventStore):
                 await self._remove_from_index(connection, known)
                 await connection.execute("UPDATE conversations SET id = ? WHERE key = ?", (f"{facts.id}-before", known))
             await connection.execute(_PUT, facts.row())
-            await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
+            if known is not None:
+                await connection.execute("DELETE FROM conversations WHERE key = ?", (known,))
             begin = 0
         key = await _key(connection, facts.id)
         await connection.execute(

@@ -18,7 +18,7 @@ from time import perf_counter
 from core.import_export.agents.source import Places
 from core.library.all_sessions import AllSessions
 from core.library.library import Library, chosen_sources
-from core.library.preparing import copy_id
+from core.library.prepared_session import copy_id
 from core.library.records import library_home
 from core.library.update import UpdateRequest
 from core.store.conversations import ConversationFilter

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import core.library.preparing
+import core.library.prepared_session
 from core.import_export.agents.source import AgentSession, Places, Source
 from core.import_export.agents.transcript import Transcript
 from core.import_export.bounded_json import Fault
 from core.library.library import Library, chosen_sources
-from core.library.preparing import WHY_CHARS, copy_id
+from core.library.prepared_session import WHY_CHARS, copy_id
 from core.secrets import Redactor
 from tests.library.agents import CLAUDE_ID, write_claude
 from tests.library.diary import DIARY, write
@@ -151,7 +151,7 @@ async def test_session_of_a_repository_does_not_replace_one_of_the_user(tmp_path
 
 
 async def test_branches_are_bounded_together(tmp_path: Path, user: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core.library.preparing, "MAX_BRANCH_BYTES", 100)
+    monkeypatch.setattr(core.library.prepared_session, "MAX_BRANCH_BYTES", 100)
     answers = [{**PROMPT, "uuid": f"u{number}", "parentUuid": "u"} for number in range(10)]
     _write(user, b"x.jsonl", *(json.dumps(record).encode() for record in ({**PROMPT, "uuid": "u"}, *answers)))
     async with _library(tmp_path, user) as library:

@@ -22,7 +22,7 @@ from core.import_export.bounded_json import Fault
 from core.import_export.exporter import export
 from core.library.all_sessions import AllSessions
 from core.library.library import FIRST_BYTES, TOGETHER, Library
-from core.library.preparing import Prepared, copy_id, prepare
+from core.library.prepared_session import PreparedSession, copy_id, prepare
 from core.library.records import Record, library_home
 from core.replay.player import LogFollower
 from core.secrets import Redactor
@@ -121,7 +121,7 @@ async def test_beginning_does_not_replace_the_session_that_another_process_has_r
     id = copy_id("diary", "a")
     async with _library(tmp_path, user) as other:
 
-        def prepare_late(*arguments: Any) -> Prepared:
+        def prepare_late(*arguments: Any) -> PreparedSession:
             monkeypatch.undo()
             prepared = prepare(*arguments)
             asyncio.run_coroutine_threadsafe(other.read_pending(), loop).result()
@@ -139,14 +139,14 @@ async def test_what_another_process_did_since_a_reading_began_is_kept(
     loop, id = asyncio.get_running_loop(), copy_id("diary", "a")
     async with _library(tmp_path, user) as other:
 
-        def prepare_late(*arguments: Any) -> Prepared:
+        def prepare_late(*arguments: Any) -> PreparedSession:
             prepared = prepare(*arguments)
             write(user, "a", TOLD, append=True)
             change = other.forget(id) if is_removed else other.read_now(id)
             asyncio.run_coroutine_threadsafe(change, loop).result()
             return prepared
 
-        async def apart(function: object, *arguments: Any) -> Prepared:
+        async def apart(function: object, *arguments: Any) -> PreparedSession:
             return await asyncio.to_thread(prepare_late, *arguments)
 
         write(user, "a", START, SAID)

@@ -256,10 +256,10 @@ PLANTED = (
     ),
     Planted(
         "I20",
-        "core/library/continuing.py",
+        "core/library/continuation.py",
         "ConsentAction(origin=agent, given=False)",
         "ConsentAction(origin=agent, given=True)",
-        "tests/library/test_continuing.py::test_fork_has_the_events_and_waits_for_consent",
+        "tests/library/test_continuation.py::test_fork_has_the_events_and_waits_for_consent",
     ),
     Planted(
         "L01",

@@ -37,7 +37,7 @@ from core.events import (
 )
 from core.events.actions import said_and_thought
 from core.headless import compact_argument, run_task
-from core.library.own_conversations import own_id
+from core.library.conversation_ids import own_id
 from core.security.confirmation import TAINT
 from core.settings.config import load
 from tui.cli.command_line import KEEPS_AGENT, KEEPS_INSTRUCTIONS, LONG_INSTRUCTIONS, MAX_INSTRUCTIONS_CHARS

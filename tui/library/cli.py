@@ -18,8 +18,8 @@ from core.errors import StoreBusyError, UsageError
 from core.import_export.agents.names import AGENTS
 from core.library.all_sessions import AllSessions
 from core.library.library import Library, chosen_sources
-from core.library.reading import SessionReading
-from core.library.records import library_home, records_of
+from core.library.reader_process import ReaderProcess
+from core.library.records import library_home, record_of
 from core.secrets import Redactor, from_environment
 from core.settings.config import load
 from core.store.reader import EventReader
@@ -89,10 +89,10 @@ async def home_of(home: Path, options: argparse.Namespace, text: str) -> tuple[P
 
 
 async def _read(home: Path, id: str) -> None:
-    record = (await asyncio.to_thread(records_of, home)).get(id)
+    record = await asyncio.to_thread(record_of, home, id)
     if record is None:
         return  # a branch, which was read with its session
-    if wrong := await SessionReading(home, list(AGENTS), _keeps(home)).read(id):
+    if wrong := await ReaderProcess(home, list(AGENTS), _keeps(home)).read(id):
         title = AGENTS[record.session.agent].title
         raise UsageError(f"This session of {title} cannot be read: {wrong}.")
 
@@ -104,7 +104,7 @@ async def _update(home: Path, names: Sequence[str], *, reads: bool) -> None:
             pending = (await library.find()).pending
         if reads and pending:
             notice(_("Reading {n} sessions of other agents…").format(n=f"{pending:,}"))
-            async with aclosing(SessionReading(home, names, _keeps(home)).update()) as steps:
+            async with aclosing(ReaderProcess(home, names, _keeps(home)).update()) as steps:
                 async for progress in steps:
                     if progress.pending <= pending - _TOLD_EVERY:
                         pending = progress.pending

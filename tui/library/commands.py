@@ -25,7 +25,7 @@ from tui.workspace.conversation_start import show_conversation
 if TYPE_CHECKING:
     from core.library.all_sessions import AllSessions
     from core.library.library import Library
-    from core.library.reading import SessionReading
+    from core.library.reader_process import ReaderProcess
     from core.library.records import Record
     from core.settings.config import Settings
     from core.store.conversations import ConversationInfo
@@ -91,19 +91,19 @@ class AgentSessions:
         Cancelling ends the process; what it has read is stored. Errors are reported.
         """
         from core.errors import StoreBusyError
-        from core.library.reading import ReadingError
+        from core.library.reader_process import ReaderProcessError
 
-        reading, next_at = await self._reading(), 0.0
+        process, next_at = await self._reader_process(), 0.0
         with suppress(StoreBusyError):  # the other one's work is seen here too
             try:
-                async with aclosing(reading.update()) as steps:
+                async with aclosing(process.update()) as steps:
                     async for progress in steps:
                         begun_at = monotonic()
                         if not progress.pending or begun_at >= next_at:
                             await self._read_records()
                             next_at = monotonic() + REST * (monotonic() - begun_at)
                         changed(progress.pending)
-            except ReadingError as error:
+            except ReaderProcessError as error:
                 self._app.report(sanitize_line(str(error), 300))
 
     def is_only_copy(self, id: str) -> bool:
@@ -129,6 +129,11 @@ class AgentSessions:
 
         self._records = await asyncio.to_thread(records_of, self._home)
 
+    async def _record(self, id: str) -> Record | None:
+        from core.library.records import record_of
+
+        return await asyncio.to_thread(record_of, self._home, id)
+
     # -- one session ---------------------------------------------------------------------------------------------------
 
     async def session(self, id: str) -> AgentSession:
@@ -139,7 +144,7 @@ class AgentSessions:
             is_begun = await library.read_beginning(id)
         if not is_begun:
             await self.read_now(id)
-        record = self._records.get(id)
+        record = await self._record(id)
         file = None if record is None or record.is_gone else record.session.path
         return AgentSession(partial(self.read_now, id), partial(self.go_on, id), file)
 
@@ -147,35 +152,31 @@ class AgentSessions:
         """Read a session in its current version. Raises HandloomError if there is nothing to show."""
         from core.errors import UsageError
 
-        await self._read_records()
-        record = self._records.get(id)
-        if record is None:
+        if await self._record(id) is None:
             return  # a branch of a session, which was read with it
-        if wrong := await (await self._reading()).read(id):
+        if wrong := await (await self._reader_process()).read(id):
             raise UsageError(_("This session cannot be read: {why}.").format(why=sanitize_line(wrong, 200)))
 
     @asynccontextmanager
-    async def read_session(self, id: str, *, as_stored: bool = False) -> AsyncIterator[EventReader]:
-        """The store with a session as it is now, or with `as_stored` as it was shown. Raises HandloomError."""
+    async def read_session(self, id: str) -> AsyncIterator[EventReader]:
+        """The store with a session as it is now. Raises HandloomError."""
         from core.store.reader import EventReader
 
-        if as_stored:
-            await self._read_records()
-        else:
-            self._app.flash(_("Reading the session…"))
-            await self.read_now(id)
-            self._app.flash("")
+        self._app.flash(_("Reading the session…"))
+        await self.read_now(id)
+        self._app.flash("")
         async with EventReader(self.home) as copies:
             yield copies
 
     async def go_on(self, session_id: str, event_id: int | None) -> None:
         """Ask with which files, then go on with a session in a conversation of ours. Raises HandloomError."""
-        from core.library.continuing import continue_session
+        from core.library.continuation import continue_session
+        from core.store.reader import EventReader
 
         assert self._app.manager is not None
         manager = self._app.manager
-        # the event is one of those that the user saw, and others can be in its place in the file
-        async with self.read_session(session_id, as_stored=event_id is not None) as copies:
+        # An event is one of those that the user saw; in the file, others can be in its place.
+        async with self.read_session(session_id) if event_id is None else EventReader(self.home) as copies:
             info = await copies.conversation(session_id)
             id = uuid.uuid4().hex
             folder = await self._ask_folder(info, id)
@@ -199,7 +200,7 @@ class AgentSessions:
         from core.workspaces.forks import FOLDER
         from tui.dialogs.dialog import Choice, ChoiceScreen
 
-        record = self._records.get(info.id)
+        record = await self._record(info.id)
         folder, commit = info.workspace, record.session.commit if record is not None else ""
         choices = []
         is_there: bool = await asyncio.to_thread(os.path.isdir, folder)
@@ -253,10 +254,10 @@ class AgentSessions:
         library = (await self._settings()).library
         return [name for name in AGENTS if name not in library.off] if library.other_agents == "show" else []
 
-    async def _reading(self) -> SessionReading:
-        from core.library.reading import SessionReading
+    async def _reader_process(self) -> ReaderProcess:
+        from core.library.reader_process import ReaderProcess
 
-        return SessionReading(self._home, await self._sources(), (await self._settings()).library.keep)
+        return ReaderProcess(self._home, await self._sources(), (await self._settings()).library.keep)
 
     async def _library(self) -> Library:
         from core.library.library import Library, chosen_sources

@@ -14,7 +14,7 @@ from typing import Any
 
 from core.environment import home_folder
 from core.errors import ExitStatus
-from core.library.own_conversations import own_id
+from core.library.conversation_ids import own_id
 from core.rerun import runner
 from core.rerun.alignment import Pair, Pairing
 from core.rerun.comparison import Comparison, Outcome

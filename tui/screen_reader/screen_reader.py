@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, Envelope, EventSource, Frame, MessageAction, Status
 from core.headless import compact_argument
-from core.library.own_conversations import own_id
+from core.library.conversation_ids import own_id
 from core.stream import EventStreamSubscriber
 from tui.i18n import _, in_words
 from tui.screen_reader.answers import TrustQuestion, answer, question_about, question_lines

@@ -20,7 +20,7 @@ from rich.cells import cell_len, set_cell_size
 from core.environment import home_folder
 from core.errors import ExitStatus, HandloomError, UsageError
 from core.import_export.agents.names import AGENTS, present
-from core.library.own_conversations import own_id
+from core.library.conversation_ids import own_id
 from core.secrets import Redactor, from_environment
 from core.secrets.redactor import without_secrets
 from core.settings.config import load

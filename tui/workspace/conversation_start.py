@@ -45,7 +45,7 @@ async def open_first(app: Context) -> None:
         if not here and app.options.resume == "":
             app.flash(_("This folder has no conversation yet; this is a new one."))
     if wanted:
-        from core.library.own_conversations import own_id
+        from core.library.conversation_ids import own_id
 
         try:
             id = await own_id(app.manager.store, wanted)

@@ -9,9 +9,9 @@ import pytest
 from core.errors import UsageError
 from core.events import AgentState, ChangeAgentStateAction, ConsentAction, ErrorObservation
 from core.import_export.agents.source import Places
-from core.library.continuing import NO_RESULT, continue_session
+from core.library.continuation import NO_RESULT, continue_session
 from core.library.library import Library
-from core.library.preparing import copy_id
+from core.library.prepared_session import copy_id
 from core.store.event_store import EventStore
 from tests.library.diary import DIARY, write
 

@@ -33,7 +33,7 @@ _NAMESPACE = uuid.UUID("5b1d3a7e-6f0c-4d62-9a55-0c1a6f6b8e21")
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedSession:
     """A session that was read."""
 
     record: Record
@@ -51,7 +51,7 @@ def copy_id(agent: str, session_id: str, branch: int = 0) -> str:
     return uuid.uuid5(_NAMESPACE, json.dumps([agent, session_id, branch])).hex
 
 
-def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
+def prepare(source: Source, record: Record, redactor: Redactor) -> PreparedSession:
     """A session and its branches, as they will be stored. Blocks."""
     try:
         transcript = source.read(record.session)
@@ -66,17 +66,17 @@ def prepare(source: Source, record: Record, redactor: Redactor) -> Prepared:
             raise
         why = f"its reader failed ({type(error).__name__})"
         log.exception("session %r of %s was not read", record.session.id, record.session.agent)
-    return Prepared(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [], record.read_version)
+    return PreparedSession(record.after_reading(wrong=storable_text(why)[:WHY_CHARS]), [], record.read_version)
 
 
-def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> Prepared:
+def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor) -> PreparedSession:
     add_costs(transcript)
     record = _completed(record, transcript)
     record = replace(record, session=redacted(record.session, redactor))
     facts, now = facts_of(record), datetime.now(UTC)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
     left = MAX_BRANCH_BYTES
-    for number, branch in enumerate(transcript.branches if not record.session.first_bytes else (), 1):
+    for number, branch in enumerate(transcript.branches, 1):
         if branch.transcript.forms and left > 0 and number <= MAX_BRANCHES:
             add_costs(branch.transcript)
             id = copy_id(record.session.agent, record.session.id, number)
@@ -85,7 +85,7 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
             stored = stored_session(id, branch.transcript, now, redactor)
             copies.append(Copy(of_branch, *stored))
             left -= sum(len(row[-1]) for row in stored.events.rows) + sum(map(len, stored.texts))
-    return Prepared(record.after_reading(), copies, record.read_version)
+    return PreparedSession(record.after_reading(), copies, record.read_version)
 
 
 def bounded(session: AgentSession) -> AgentSession:
@@ -110,16 +110,21 @@ def branch_ids(record: Record) -> Iterator[str]:
 
 def _completed(record: Record, transcript: Transcript) -> Record:
     """The record with what only reading its session told."""
-    session, spent = record.session, transcript.usage
-    filled = replace(
-        session,
-        title=session.title or transcript.title,
-        folder=session.folder or transcript.folder,
-        model=session.model or transcript.model,
-        commit=session.commit or transcript.commit,
-    )
+    spent = transcript.usage
     tokens = min(spent.prompt + spent.completion, _MAX_INTEGER)
-    return replace(record, session=filled, read_tokens=tokens, read_cost=spent.cost)
+    session = filled(record.session, transcript)
+    return replace(record, session=session, read_tokens=tokens, read_cost=spent.cost)
+
+
+def filled(session: AgentSession, other: AgentSession | Transcript) -> AgentSession:
+    """The session with what it does not say itself, and the other does."""
+    return replace(
+        session,
+        title=session.title or other.title,
+        folder=session.folder or other.folder,
+        model=session.model or other.model,
+        commit=session.commit or other.commit,
+    )
 
 
 def facts_of(record: Record) -> CopyFacts:

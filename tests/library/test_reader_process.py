@@ -15,8 +15,8 @@ import pytest
 
 from core.errors import StoreBusyError
 from core.library.library import TOGETHER, Library
-from core.library.preparing import copy_id
-from core.library.reading import ReadingError, SessionReading
+from core.library.prepared_session import copy_id
+from core.library.reader_process import ReaderProcess, ReaderProcessError
 from core.library.records import library_home, records_of
 from core.library.update import Workers
 from core.store.reader import EventReader
@@ -48,8 +48,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "home"
 
 
-def _reading(home: Path) -> SessionReading:
-    return SessionReading(home, ["claude-code", "codex", "mini-swe-agent"], keeps=True)
+def _reading(home: Path) -> ReaderProcess:
+    return ReaderProcess(home, ["claude-code", "codex", "mini-swe-agent"], keeps=True)
 
 
 async def test_all_sessions_are_found_and_read(home: Path) -> None:
@@ -76,7 +76,7 @@ async def test_session_that_cannot_be_read_says_why(home: Path) -> None:
 
 
 async def test_unknown_session_is_an_error(home: Path) -> None:
-    with pytest.raises(ReadingError, match="There is no session"):
+    with pytest.raises(ReaderProcessError, match="There is no session"):
         await _reading(home).read("0" * 32)
 
 

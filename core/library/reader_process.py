@@ -19,12 +19,12 @@ from core.library.library import Progress
 from core.library.update import BUSY, UpdateRequest
 
 
-class ReadingError(HandloomError):
+class ReaderProcessError(HandloomError):
     """The process failed; the message is for the user, and may have text of a file."""
 
 
 @dataclass(frozen=True, slots=True)
-class SessionReading:
+class ReaderProcess:
     """Reads the sessions of some agents into the library of a home. Cancelling ends the process; its work is kept."""
 
     home: Path
@@ -36,7 +36,7 @@ class SessionReading:
     async def update(self) -> AsyncGenerator[Progress, None]:
         """Find and read all sessions, and tell how far it is.
 
-        Raises ReadingError, and StoreBusyError while another process does it.
+        Raises ReaderProcessError, and StoreBusyError while another process does it.
         """
         async with aclosing(self._steps()) as steps:
             async for step in steps:
@@ -45,7 +45,7 @@ class SessionReading:
     async def read(self, id: str) -> str:
         """Read the session whose copy is `id`, if it was not read in its current version.
 
-        Returns why there is nothing to show; empty if there is something. Raises ReadingError.
+        Returns why there is nothing to show; empty if there is something. Raises ReaderProcessError.
         """
         wrong = ""
         async with aclosing(self._steps(id)) as steps:
@@ -63,13 +63,13 @@ class SessionReading:
             async for line in process.stdout:
                 step = json.loads(line)
                 if "error" in step:
-                    raise ReadingError(str(step["error"]))
+                    raise ReaderProcessError(str(step["error"]))
                 yield step
             status = await process.wait()
         if status == BUSY:
             raise StoreBusyError("Another Handloom is reading the sessions of other agents. Wait until it is done.")
         if status:
-            raise ReadingError(f"The process that reads sessions of other agents ended with status {status}.")
+            raise ReaderProcessError(f"The process that reads sessions of other agents ended with status {status}.")
 
 
 @asynccontextmanager
