@@ -76,7 +76,7 @@ def _prepared_copies(record: Record, transcript: Transcript, redactor: Redactor)
     facts, now = facts_of(record), datetime.now(UTC)
     copies = [Copy(facts, *stored_session(record.id, transcript, now, redactor))]
     left = MAX_BRANCH_BYTES
-    for number, branch in enumerate(transcript.branches, 1):
+    for number, branch in enumerate(transcript.branches if not record.session.first_bytes else (), 1):
         if branch.transcript.forms and left > 0 and number <= MAX_BRANCHES:
             add_costs(branch.transcript)
             id = copy_id(record.session.agent, record.session.id, number)
