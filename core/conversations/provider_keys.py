@@ -39,15 +39,13 @@ class ProviderKeys:
         self._manager = manager
 
     async def wanted_by(self, model: str) -> KeyWanted | None:
-        """The key without which a model cannot be called; None if it can, or if its name is wrong."""
+        """The key without which a model cannot be called; None if it can. Raises ConfigurationError."""
         manager = self._manager
         create = manager.factory.llms.create
         try:
             await asyncio.to_thread(create, model, "/", manager.settings.llm, manager.settings.models)
         except MissingKeyError as error:
             return KeyWanted(model, error.variable, error.provider.label)
-        except ConfigurationError:
-            return None
         return None
 
     def providers(self) -> list[tuple[KeyWanted, bool]]:

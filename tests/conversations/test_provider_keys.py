@@ -113,5 +113,7 @@ async def test_key_of_the_environment_is_not_shadowed(tmp_path: Path) -> None:
 async def test_model_without_a_key_says_which_it_wants(tmp_path: Path) -> None:
     async with manager_in(tmp_path) as manager:
         assert await manager.keys.wanted_by("mistral/new") == KeyWanted("mistral/new", "MISTRAL_API_KEY", "Mistral")
-        for name in ("demo", "ollama_chat/q", "no such name"):
+        for name in ("demo", "ollama_chat/q"):
             assert await manager.keys.wanted_by(name) is None
+        with pytest.raises(ConfigurationError, match="'no such name' is not a model name"):
+            await manager.keys.wanted_by("no such name")

@@ -172,6 +172,7 @@ class AgentSessions:
         """Ask with which files, then go on with a session in a conversation of ours. Raises HandloomError."""
         from core.library.continuation import continue_session
         from core.store.reader import EventReader
+        from tui.models.key_screen import has_key
 
         assert self._app.manager is not None
         manager = self._app.manager
@@ -185,7 +186,7 @@ class AgentSessions:
             tab = self._app.tabs.conversation
             model = self._app.options.model or (tab.model_name if tab is not None else "") or manager.settings.model
             chosen = model or await pick_model(self._app)
-            if not chosen:
+            if not chosen or not await has_key(self._app, manager, chosen):
                 return
             upto = info.event_count - 1 if event_id is None else event_id
             self._app.flash(_("Copying the session…"))

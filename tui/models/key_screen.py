@@ -108,7 +108,7 @@ async def ask_key(app: Context, manager: ConversationManager, wanted: KeyWanted)
 
 
 async def has_key(app: Context, manager: ConversationManager, model: str) -> bool:
-    """Whether a model can be called; the user is asked for a key that is missing."""
+    """Whether a model can be called; the user is asked for a key that is missing. Raises ConfigurationError."""
     wanted = await manager.keys.wanted_by(model)
     return wanted is None or await ask_key(app, manager, wanted)
 

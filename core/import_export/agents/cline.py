@@ -34,7 +34,7 @@ _VERSION = 1
 _EXITED = re.compile(r"Command exited with code (-?\d{1,6})\b")
 _OWN_KEYS = ({"query", "result"}, {"query", "error"}, {"text", "finishReason"})
 """What Cline's own results have; a tool can print other JSON."""
-_REJECTED = re.compile(r"Tool call \S{1,200} was rejected")
+_REJECTED = re.compile(r"Tool call \S{1,200} was rejected(?! before execution: AI_)")
 _INJECTED = ("<environment_details>", "<file_content", "<system", "<context", "<workspace")
 
 

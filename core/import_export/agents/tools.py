@@ -24,6 +24,8 @@ _SHELLS = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/bin/zsh", "/usr/bin/ba
 _SCRIPT_OPTIONS = ("-c", "-lc", "-ic", "-lic")
 _HERE_PATCH = re.compile(r"^\s*(?:cd [^\n;&|]+ && )?apply_patch\s+<<\s*['\"]?(\w+)['\"]?\n(.*?)\n\1\s*$", re.DOTALL)
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$", re.MULTILINE)
+_PATCH_MARK = "*** "
+"""How the lines of a patch of `apply_patch` begin that are not lines of a file."""
 _DONE = {"completed": "done", "done": "done", "in_progress": "in_progress", "active": "in_progress"}
 
 
@@ -66,6 +68,26 @@ def task_list(items: Any) -> list[JsonObject]:
 def patched_paths(patch: str) -> list[str]:
     """The files that a patch of `apply_patch` names."""
     return [path.strip() for path in _PATCHED_FILE.findall(patch)]
+
+
+def patch_diff(patch: str) -> str:
+    """The changed lines of a patch of `apply_patch`, with their signs; any other text as it is.
+
+    A place without line numbers, and the name of each of several files, become unchanged lines.
+    """
+    if not patch.startswith("*** Begin Patch"):
+        return patch
+    has_several = len(patched_paths(patch)) > 1
+    found: list[str] = []
+    for line in patch.split("\n"):
+        if line.startswith("@@"):
+            place = line.removeprefix("@@").strip()
+            found += [f" {place or '…'}"] if place or (found and found[-1][:1] in "+-") else []
+        elif not line.startswith(_PATCH_MARK):
+            found.append(line)
+        elif has_several and (name := _PATCHED_FILE.match(line)):
+            found.append(f" {name[1].strip()}")
+    return "\n".join(found)
 
 
 def _fields(arguments: Any) -> JsonObject:
@@ -132,7 +154,7 @@ def _cell(fields: JsonObject) -> _Made | None:
     path, text = _text(fields, _PATHS), _some(fields, _WHOLE) or ""
     if not path:
         return None
-    head = f"@@ cell {_text(fields, ('cell_id', 'cell_number'))} @@"
+    head = f" cell {_text(fields, ('cell_id', 'cell_number'))}".rstrip()
     patch = "\n".join([head, *(f"+{line}" for line in text.split("\n") if text)])
     return "edit", {"path": path, "command": "", "content": patch, "impl_source": "oh_aci"}
 

@@ -265,7 +265,7 @@ class Transcript:
     def _difference(self, args: JsonObject, before: str | None, after: str | None) -> str | None:
         """The diff of an edit: of the whole files if they are known, else of the texts that the call replaces.
 
-        A call that has a patch instead of texts shows its patch.
+        A call that has a patch instead of texts shows what the patch changes.
         """
         old, new = before, after
         if old is None or new is None:
@@ -273,7 +273,7 @@ class Transcript:
             if args.get("command") == "create":
                 old, new = "", args.get("file_text")
         if old is None or new is None:
-            return None if args.get("command") else args.get("content") or None
+            return None if args.get("command") else tools.patch_diff(args.get("content") or "") or None
         found, compared = _difference(old, new, args["path"], min(MAX_COMPARED, self._left))
         self._left -= compared
         return found

@@ -140,7 +140,7 @@ def test_each_command_and_file_is_an_action(places: Places) -> None:
         ("edited", 11, "--- /w/c.py\n+++ /w/c.py\n@@ -0,0 +1 @@\n+y = 1"),
         ("user_rejected result", 10, "Tool call editor was rejected"),
         ("edited", 12, None),
-        ("edited", 13, PATCH),
+        ("edited", 13, "-x = 3\n+x = 4"),
         ("delegates", "sub-agent", {"task": "Count the files", "session": f"{ID}__{CHILD}"}),
         ("delegate result", 18, "There are two."),
         ("agent", "All done."),
@@ -408,3 +408,13 @@ def test_json_that_a_tool_printed_is_shown_whole(places: Places) -> None:
     messages = [assistant(1, use("call", "read_files", files=["/w/a.json"])), result("call", printed)]
     file.write_text(json.dumps({"version": 1, "messages": messages}))
     assert shown(read(by_id(places)[ID])) == [("reads", "/w/a.json"), ("read result", 0, printed)]
+
+
+def test_call_of_a_tool_that_does_not_exist_is_a_failure_and_not_a_denial(places: Places) -> None:
+    file = places.home / ".cline" / "data" / "sessions" / ID / f"{ID}.messages.json"
+    why = "Tool call nosuch was rejected before execution: AI_NoSuchToolError: Model tried to call unavailable tool"
+    messages = [assistant(1, use("call", "nosuch", a=1)), result("call", why, is_error=True)]
+    file.write_text(json.dumps({"version": 1, "messages": messages}))
+    call, answered = read(by_id(places)[ID]).forms
+    assert (call["action"], answered["observation"]) == ("call_tool_mcp", "mcp")
+    assert answered["extras"]["is_error"] is True
