@@ -162,6 +162,7 @@ def _theirs(python: Path, folder: Path) -> Iterator[tuple[str, float]]:
         "LOCAL_RUNTIME_MODE": "1",
         "OPENHANDS_REPO_PATH": str(packages),
         "PLAYWRIGHT_BROWSERS_PATH": str(folder / "browsers"),
+        "TMUX_TMPDIR": str(folder),  # its tmux is not the user's, and stays when it ends
     }
     asyncio.run(_lend_chromium(python, environment))
     with socket.socket() as probe:
@@ -191,6 +192,7 @@ def _theirs(python: Path, folder: Path) -> Iterator[tuple[str, float]]:
             with suppress(ProcessLookupError):
                 os.killpg(serving.pid, 9)
             serving.wait()
+            subprocess.run(["tmux", "kill-server"], env=environment, capture_output=True, check=False)
 
 
 async def _lend_chromium(python: Path, environment: Mapping[str, str]) -> None:
