@@ -52,7 +52,7 @@ class SuiteIndex:
         if is_mirrored and about == f"test_{packages[-1]}":
             return 0, 1
         if module in imports:
-            return 1, len(imports) - shared
+            return 1, len(imports) - (shared or 500 * is_mirrored)
         if is_mirrored and (name in words or any(f"{about}_".startswith(f"test_{one}_") for one in packages[1:])):
             return 2, len(imports)
         reached = self._reached(test)

@@ -150,6 +150,14 @@ async def test_last_request_can_be_resent(tmp_path: Path) -> None:
         assert session.state.agent_state is AgentState.FINISHED
 
 
+async def test_last_request_is_found_behind_many_queued_messages(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
+        await looped(session)
+        for number in range(11):
+            await session.stream.append(MessageAction(content=f"later {number}", queued=True), EventSource.USER)
+        assert await session._last_message() == "build it"
+
+
 async def test_loop_can_be_cut_and_the_user_continues(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*LOOP, FINISH], make_runtime=lambda folder: ScriptedRuntime()) as session:
         await looped(session)

@@ -27,9 +27,10 @@ class Parts:
         self.notices = heard(self.frames)
         self.calls: list[str] = []
         self.reopen_error: Exception | None = None
+        self.is_idle, self.brings_work = True, False
         parts = cast("Any", self)
         self.suspension = Suspension(
-            info=cast("Any", SimpleNamespace(id="a")),
+            info=cast("Any", SimpleNamespace(id="a", parent="")),
             slots=self.slots,
             stream=parts,
             frames=self.frames,
@@ -37,11 +38,15 @@ class Parts:
             setup=parts,
             model=parts,
             closed=asyncio.Event(),
-            is_idle=lambda: True,
+            is_idle=lambda: self.is_idle,
         )
 
     async def settle(self) -> None:
-        """The stream has no subscribers."""
+        """The last event reaches the subscribers, and may give the agent work."""
+        self.is_idle = self.is_idle and not self.brings_work
+
+    async def warmed_up(self) -> None:
+        """The sandbox brings no files."""
 
     def require(self) -> None:
         """The conversation was not imported."""
@@ -200,3 +205,13 @@ async def test_slot_released_meanwhile_is_taken() -> None:
     await slots.take("d")
     with pytest.raises(UsageError):
         await slots.take("e")
+
+
+async def test_nothing_is_undone_while_the_last_event_brings_work() -> None:
+    parts = Parts()
+    async with parts.suspension.at_rest():
+        pass
+    parts.brings_work = True
+    with pytest.raises(UsageError, match="still working"):
+        async with parts.suspension.at_rest():
+            pass
