@@ -7,7 +7,7 @@ import json
 import os
 import stat
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,6 +27,7 @@ from core.library.records import Record, library_home
 from core.replay.player import LogFollower
 from core.secrets import Redactor
 from core.store.conversations import ConversationFilter
+from core.store.database import sqlite3
 from core.store.event_store import EventStore
 from core.store.reader import EventReader
 from tests.library.diary import DIARY, write
@@ -238,12 +239,15 @@ async def test_session_that_was_rewritten_is_replaced(library: Library, user: Pa
     write(user, "a", START, SAID, DONE, TOLD)
     await library.find()
     await library.read_pending()
+    assert len(await library.store.search("washer")) == 1, "it is in the index"
     write(user, "a", START, {**SAID, "user": "Where is the leak?"})
     await library.find()
     await library.read_pending()
     (event,) = await library.store.read(copy_id("diary", "a"))
     assert event.event.message == "Where is the leak?"
     assert await library.store.search("washer") == []
+    with closing(sqlite3.connect(library.store.path)) as connection:
+        assert connection.execute("SELECT rowid FROM words WHERE words MATCH 'washer'").fetchall() == [], "nor kept"
 
 
 async def test_unchanged_session_is_not_read_again(tmp_path: Path, user: Path) -> None:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from core.errors import RuntimeUnavailableError
+from runtime.server.ports import PortRoutes
 from tests.runtime.isolation.confined import isolated, own, run
 
 ECHO = """
@@ -23,6 +28,15 @@ socketserver.ThreadingTCPServer.allow_reuse_address = True
 server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), Echo)
 print(server.server_address[1], flush=True)
 server.serve_forever()
+"""
+SAYS_BYE = """
+import socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+connection, _ = server.accept()
+connection.sendall(b"bye")
+connection.close()
+input()
 """
 SIZE = 3 * 1024**2
 
@@ -97,3 +111,32 @@ async def test_web_server_of_the_agent_is_opened(tmp_path: Path, caplog: pytest.
     assert [record.message for record in caplog.records if record.name == "asyncio"] == []
     assert await kept_open[0].read() == b""
     kept_open[1].close()
+
+
+async def test_tunnel_ends_as_soon_as_the_program_hangs_up() -> None:
+    async def unfinished() -> AsyncIterator[bytes]:
+        yield b"x"
+        await has_more.wait()
+
+    has_more = asyncio.Event()
+    app = web.Application()
+    app.add_routes(PortRoutes().table)
+    runner = web.AppRunner(app, shutdown_timeout=0.2)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    program = await asyncio.create_subprocess_exec(sys.executable, "-c", SAYS_BYE, stdin=PIPE, stdout=PIPE)
+    try:
+        assert program.stdout is not None
+        port = int(await program.stdout.readline())
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}/ports/{port}/tunnel"
+        async with aiohttp.ClientSession() as client, client.post(url, data=unfinished()) as answer:
+            assert await answer.read() == b"bye"
+            await asyncio.sleep(0)
+            left = [task for task in asyncio.all_tasks() if "coroutine object _send " in repr(task.get_coro())]
+            assert left == [], "nobody reads what the user goes on sending"
+            has_more.set()
+    finally:
+        program.kill()
+        await program.wait()
+        await runner.cleanup()
