@@ -77,9 +77,11 @@ async def test_damaged_index_is_reported_and_does_not_prevent_deleting(tmp_path:
         await store.delete_conversation("one")
         await store.index()
         assert [hit.conversation_id for hit in await store.search("plain")] == ["two"]
-    change(tmp_path, "DELETE FROM words_idx")
+    change(tmp_path, "UPDATE words_data SET block = zeroblob(20)")
     damages = find_damage(tmp_path / "handloom.db")
+    assert {damage.part for damage in damages} == {Part.INDEX}
     assert repair(tmp_path, damages, NOW).saved_as is None
+    assert find_damage(tmp_path / "handloom.db") == []
     assert [file.name for file in tmp_path.glob("*.damaged-*")] == []
     async with EventStore(tmp_path) as store:
         await store.index()
