@@ -270,6 +270,7 @@ class TestOfTheShell:
     async def test_partly_stored_output_says_so(self, tmp_path: Path) -> None:
         session = BashSession(str(tmp_path), outputs=(few := Outputs(max_output_bytes=100_000)))
         await session.start()
+        assert Path(f"/proc/{session.pid}/comm").read_text() == "bash\n"
         shell = Shell(session)
         observation = await shell.run("seq 1 100000")
         found = re.search(
