@@ -1,4 +1,4 @@
-"""`python -m tests.bench [--small] [AREA...]`: measure, show, and keep with BENCH_JSON=FILE."""
+"""`python -m tests.bench [--small | --publish] [AREA...]`: measure, show, and keep with BENCH_JSON=FILE."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from tests.bench import report
+from tests.bench import page, report
 from tests.bench.areas import AREAS, measure
 from tests.bench.size import SMALL
 
@@ -25,6 +25,7 @@ def main() -> int:
     """Measure the areas that are named, or all. The answer is 1 where a measurement broke."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("areas", nargs="*", metavar="AREA", help=f"of {', '.join(AREAS)}")
+    parser.add_argument("--publish", action="store_true", help="write docs/performance.json and docs/performance.md")
     parser.add_argument("--small", action="store_true", help="tiny counts, which only show that an area works")
     options = parser.parse_args()
     wanted = options.areas or AREAS
@@ -51,6 +52,8 @@ def main() -> int:
             print("\n".join(report.lines(figure)), flush=True)
     if name := os.environ.get("BENCH_JSON"):
         Path(name).write_text(report.document(figures) + "\n", "utf-8")
+    if options.publish:
+        page.publish(figures)
     if broken:
         print(f"\nbroken: {', '.join(broken)}")
     return 1 if broken else 0

@@ -15,6 +15,8 @@ from typing import Any
 from core.store.database import sqlite3
 from tests.bench.figure import Figure, Target
 
+NAMES_OF_RUN = ("cores", "processor", "machine", "python", "sqlite")
+"""What says on what was measured, of what `run` answers."""
 HEADER = f"{'':46}{'median':>15}{'min to max (samples)':>30}{'ratio':>9}   target"
 
 
@@ -29,23 +31,23 @@ def lines(figure: Figure) -> list[str]:
 
 
 def _row(name: str, unit: str, samples: Sequence[float]) -> str:
-    middle = f"{_number(statistics.median(samples))} {unit}"
-    spread = f"{_number(min(samples))} to {_number(max(samples))} ({len(samples)})"
+    middle = f"{number(statistics.median(samples))} {unit}"
+    spread = f"{number(min(samples))} to {number(max(samples))} ({len(samples)})"
     return f"{name:46}{middle:>15}{spread:>30}"
 
 
 def _target(figure: Figure, target: Target) -> str:
     sign = ">=" if figure.is_rate else "<="
-    bound = f"{target.bound:g}x" if target.of == "ratio" else f"{_number(target.bound)} {figure.unit}"
+    bound = f"{target.bound:g}x" if target.of == "ratio" else f"{number(target.bound)} {figure.unit}"
     if figure.keeps(target):
         told = "met"
     else:
-        told = "NOT met" if target.of in ("median", "ratio") else f"NOT met: {_number(figure.value(target.of))}"
+        told = "NOT met" if target.of in ("median", "ratio") else f"NOT met: {number(figure.value(target.of))}"
     statistic = "" if target.of in ("median", "ratio") else f"{target.of} "
     return f"{statistic}{sign} {bound} {told}"
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
     """Three digits that count."""
     if value >= 100:
         return f"{value:,.0f}"
@@ -54,11 +56,12 @@ def _number(value: float) -> str:
 
 def document(figures: Mapping[str, Sequence[Figure]]) -> str:
     """All figures by area, with a description of the machine, as JSON."""
-    areas = {area: [_figure(figure) for figure in found] for area, found in figures.items()}
-    return json.dumps({"run": _run(), "areas": areas}, indent=1, ensure_ascii=False)
+    areas = {area: [described(figure) for figure in found] for area, found in figures.items()}
+    return json.dumps({"run": run(), "areas": areas}, indent=1, ensure_ascii=False)
 
 
-def _run() -> dict[str, Any]:
+def run() -> dict[str, Any]:
+    """When, where and of what is measured."""
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "commit": _git("rev-parse", "HEAD"),
@@ -72,7 +75,8 @@ def _run() -> dict[str, Any]:
     }
 
 
-def _figure(figure: Figure) -> dict[str, Any]:
+def described(figure: Figure) -> dict[str, Any]:
+    """The figure, its limit and its targets as JSON."""
     data: dict[str, Any] = {"name": figure.name, "unit": figure.unit, **_statistics(figure.samples), "p95": figure.p95}
     if figure.limit:
         data["limit"] = {"name": figure.limit.name, **_statistics(figure.limit.samples)}

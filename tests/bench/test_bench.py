@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench import page, report
 from tests.bench.areas import AREAS
+from tests.bench.figure import Figure, Limit, Target
+from tests.bench.page import PAGE
 from tests.bench.size import SMALL, sized
 from tests.program import ROOT
 
@@ -41,3 +44,32 @@ def test_every_area_can_be_measured(tmp_path: Path, area: str) -> None:
 def test_counts_are_full_by_default() -> None:
     assert SMALL not in os.environ
     assert sized(100, 2) == 100
+
+
+def test_published_page_is_that_of_its_data_and_explains_every_missed_target() -> None:
+    data = page.published()
+    assert PAGE.read_text("utf-8") == page.as_markdown(data)
+    assert list(data["areas"]) == list(AREAS), "all are published"
+    assert set(page.REASONS) == page.missed(data)
+
+
+def test_page_shows_ratios_limits_targets_and_why_they_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(page, "REASONS", {"keys": "The terminal is slow."})
+    slow = Figure("keys", "ms", [30.0, 50.0, 40.0], Limit("bare", [20.0]), [Target(1.5, "ratio"), Target(45)])
+    fast = Figure("appends", "rows/s", [3_000.0], None, [Target(2_000)])
+    area = {"run": report.run(), "figures": [report.described(slow), report.described(fast)]}
+    data = {"areas": {"keys": area}}
+    text = page.as_markdown(data)
+    assert "| keys | 40 ms | bare: 20 ms | 2.00x | ≤ 1.5x, **not met: 2.00x**; ≤ 45 ms |" in text
+    assert "| appends | 3,000 rows/s |  |  | ≥ 2,000 rows/s |" in text
+    assert "- keys: The terminal is slow." in text
+    assert page.missed(data) == {"keys"}
+
+
+def test_page_has_the_calls_beside_those_of_v0() -> None:
+    row = {"call": "run: echo", "ours": 1.7, "theirs": 620.0}
+    peers = {"run": report.run(), "rows": [row, {**row, "theirs": None}], "ready_s": {"ours": 0.3, "theirs": 9.0}}
+    lines = page.as_markdown({"areas": {}, "peers": peers}).splitlines()
+    assert "| ready after | 300 ms | 9,000 ms |" in lines
+    assert "| run: echo | 1.7 ms | 620 ms |" in lines
+    assert "| run: echo | 1.7 ms |  |" in lines

@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("peer", nargs="?", choices=[*SIDES, *ONE_AGENT])
     parser.add_argument("--install", action="store_true", help="make the environments of the peers, and end")
     parser.add_argument("--lock", action="store_true", help="resolve tests/peers/*.in anew into *.lock, and end")
+    parser.add_argument("--publish", action="store_true", help="write the times of `openhands` into the manual")
     options = parser.parse_args()
     peers = AGENTS if options.peer == "agents" else [peer for peer in PEERS if options.peer in (None, peer.name)]
     if options.lock:
@@ -39,6 +40,8 @@ def main() -> int:
     if options.install:
         made = [install(peer) for peer in peers]
         return 0 if all(made) else 2
+    if options.publish:
+        return openhands_side.main(publishes=True)
     sides = SIDES.values() if options.peer is None else [{**SIDES, **ONE_AGENT}[options.peer]]
     return max(side() for side in sides)
 

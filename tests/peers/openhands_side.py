@@ -21,6 +21,7 @@ from pathlib import Path
 from playwright.async_api import async_playwright
 
 from runtime.plugins.browser import chromium
+from tests.bench.page import publish_peers
 from tests.peers.installing import OPENHANDS, install
 from tests.program import ROOT
 
@@ -56,8 +57,11 @@ class Outcome:
     """How long the server took until it answered."""
 
 
-def main() -> int:
-    """Exit status: 0 all fits here, 1 something does not, 2 the client could not be installed."""
+def main(*, publishes: bool = False) -> int:
+    """Compare; `publishes` writes the times into the manual's page on performance.
+
+    Exit status: 0 all fits here, 1 something does not, 2 the client could not be installed.
+    """
     python = install(OPENHANDS)
     if python is None:
         return 2
@@ -67,6 +71,10 @@ def main() -> int:
         theirs = run_own(python, Path(folder))
     for line in table(ours, theirs):
         print(line)
+    if publishes and theirs.rows:
+        known = {row.what: row.seconds * 1000 for row in theirs.rows}
+        rows = [{"call": row.what, "ours": row.seconds * 1000, "theirs": known.get(row.what)} for row in ours.rows]
+        publish_peers(rows, {"ours": ours.ready_s, "theirs": theirs.ready_s})
     failed = sum(not row.fits for row in ours.rows)
     for outcome in (ours, theirs):
         if outcome.status:

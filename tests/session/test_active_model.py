@@ -7,7 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from core.errors import ConfigurationError
+from core.errors import ConfigurationError, ModelError, ModelErrorKind, UsageError
+from core.llm.model_catalogue import Capabilities
+from core.llm.model_host_client import HostedLLM, ModelHost
+from core.llm.settings import LLMSettings
 from core.protocols import LLM, Agent
 from core.session.active_model import ActiveModel
 
@@ -21,6 +24,19 @@ class Model:
 
     async def aclose(self) -> None:
         self.closed += 1
+
+
+class Hosted(HostedLLM):
+    """A model of a provider that says whether it reads pictures, or fails when it is asked."""
+
+    def __init__(self, vision: bool | ModelError) -> None:
+        super().__init__(ModelHost({}), "first", LLMSettings())
+        self.vision = vision
+
+    async def capabilities(self) -> Capabilities:
+        if isinstance(self.vision, ModelError):
+            raise self.vision
+        return Capabilities(vision=self.vision)
 
 
 @dataclass
@@ -40,7 +56,7 @@ class Record:
         self.models.append(name)
 
 
-def active(first: Model, record: Record) -> tuple[ActiveModel, list[Model]]:
+def active(first: Model | Hosted, record: Record) -> tuple[ActiveModel, list[Model]]:
     made: list[Model] = []
 
     async def make(name: str) -> LLM:
@@ -79,3 +95,24 @@ async def test_failed_switch_keeps_the_previous_model() -> None:
     with pytest.raises(ConfigurationError):
         await model.switch("gone")
     assert (model.name, model.agent, first.closed, record.models) == ("first", agent, 0, [])
+
+
+async def test_helper_is_the_same_model_or_another_that_is_closed_afterwards() -> None:
+    first = Model("first")
+    model, made = active(first, Record())
+    for name in ("", "first"):
+        async with model.helper(name) as helper:
+            assert helper is cast("LLM", first)
+    async with model.helper("other") as helper:
+        assert helper.name == "other"
+        assert made[0].closed == 0
+    assert (first.closed, made[0].closed) == (0, 1)
+
+
+async def test_pictures_are_refused_only_for_a_model_that_is_known_not_to_read_them() -> None:
+    for vision in (True, ModelError(ModelErrorKind.CONNECTION, "It is away.")):
+        model, _ = active(Hosted(vision), Record())
+        await model.check_images()
+    model, _ = active(Hosted(False), Record())
+    with pytest.raises(UsageError, match="first"):
+        await model.check_images()
