@@ -23,11 +23,11 @@ class Parts:
     is_warming_up = False
 
     def __init__(self) -> None:
-        self.frames, self.slots = Frames(), Slots(1, {})
+        self.frames, self.slots, self.closed = Frames(), Slots(1, {}), asyncio.Event()
         self.notices = heard(self.frames)
         self.calls: list[str] = []
         self.reopen_error: Exception | None = None
-        self.is_idle, self.brings_work = True, False
+        self.is_idle, self.brings_work, self.closes_meanwhile = True, False, False
         parts = cast("Any", self)
         self.suspension = Suspension(
             info=cast("Any", SimpleNamespace(id="a", parent="")),
@@ -37,7 +37,7 @@ class Parts:
             consent=parts,
             setup=parts,
             model=parts,
-            closed=asyncio.Event(),
+            closed=self.closed,
             is_idle=lambda: self.is_idle,
         )
 
@@ -65,6 +65,8 @@ class Parts:
         self.calls.append("reopened")
         if self.reopen_error is not None:
             raise self.reopen_error
+        if self.closes_meanwhile:
+            self.closed.set()
 
     async def suspend(self, notice: Status = TOO_MANY) -> None:
         assert await self.suspension.suspend(notice, self.snapshot)
@@ -213,5 +215,23 @@ async def test_nothing_is_undone_while_the_last_event_brings_work() -> None:
         pass
     parts.brings_work = True
     with pytest.raises(UsageError, match="still working"):
+        async with parts.suspension.at_rest():
+            pass
+
+
+async def test_conversation_that_is_closed_while_it_resumes_releases_what_it_took() -> None:
+    parts = Parts()
+    await parts.suspend()
+    parts.closes_meanwhile = True
+    with pytest.raises(UsageError, match="closed here"):
+        await parts.resume()
+    assert parts.calls[-2:] == ["reopened", "model"]
+    await parts.slots.take("b")
+
+
+async def test_nothing_is_undone_in_a_closed_conversation() -> None:
+    parts = Parts()
+    parts.closed.set()
+    with pytest.raises(UsageError, match="closed here"):
         async with parts.suspension.at_rest():
             pass
