@@ -180,3 +180,24 @@ class TestKept:
                 with pytest.raises(OSError, match="No space left"):
                     history.push("/b", b"2", b"")
             assert befores(history, "/a") == [b"1"]
+
+
+def test_new_history_of_a_file_is_on_the_disk_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    fsync, rename = os.fsync, os.replace
+
+    def synced(fd: int) -> None:
+        steps.append(f"sync {Path(os.readlink(f'/proc/self/fd/{fd}')).name}")
+        fsync(fd)
+
+    def renamed(old: str, new: str, **folders: int) -> None:
+        steps.append(f"rename {old}")
+        rename(old, new, **folders)
+
+    with kept(tmp_path / "undo") as history:
+        monkeypatch.setattr(os, "fsync", synced)
+        monkeypatch.setattr(os, "replace", renamed)
+        history.push("/a", b"before", b"after")
+    assert steps[-3:] == ["sync .new", "rename .new", "sync undo"]
