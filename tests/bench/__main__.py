@@ -50,10 +50,10 @@ def main() -> int:
         print(f"\n{area} ({time.monotonic() - started_at:.0f} s)")
         for figure in figures[area]:
             print("\n".join(report.lines(figure)), flush=True)
+        if options.publish:
+            page.publish({area: figures[area]})
     if name := os.environ.get("BENCH_JSON"):
         Path(name).write_text(report.document(figures) + "\n", "utf-8")
-    if options.publish:
-        page.publish(figures)
     if broken:
         print(f"\nbroken: {', '.join(broken)}")
     return 1 if broken else 0
