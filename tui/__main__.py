@@ -62,7 +62,7 @@ VERBS = {
     "memory": "tui.memory.cli:memory",
     "secrets": "tui.secrets.cli:secrets",
     "trust": "tui.trust.cli:trust",
-    "permissions": "tui.permissions.cli:permissions",
+    "permissions": "tui.approval.cli:permissions",
     "show": "tui.statistics.cli:show",
     "import": "tui.export.cli:import_conversation",
     "image": "tui.cli.image:build",

@@ -28,7 +28,6 @@ from tui.mcp import commands as mcp
 from tui.memory import commands as memory
 from tui.models import commands as models
 from tui.palette import commands as palette
-from tui.permissions import commands as permissions
 from tui.pictures import commands as pictures
 from tui.plan import commands as plan
 from tui.prompt import commands as prompt
@@ -101,7 +100,7 @@ ORDER = (
 
 FEATURES = (
     palette, shortcuts, workspace, themes, settings, jump, secrets, agents, sessions, export, undo, review, models,
-    sandbox, statistics, rerun, batch, mcp, memory, trust, terminal, chat, plan, find, approval, permissions, pictures,
+    sandbox, statistics, rerun, batch, mcp, memory, trust, terminal, chat, plan, find, approval, pictures,
     prompt, events, browser, replay,
 )  # fmt: skip
 _PLACES = {id: place for place, id in enumerate(ORDER)}

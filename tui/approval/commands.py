@@ -1,4 +1,4 @@
-"""The commands for questions: finding the one that waits, and choosing when the agent asks."""
+"""The commands for approvals: finding the question that waits, choosing when the agent asks, and the permissions."""
 
 from __future__ import annotations
 
@@ -95,6 +95,16 @@ def choose_mode(app: HandloomApp, name: str = "") -> None:
     app.attempt(choose())
 
 
+def show_permissions(app: HandloomApp) -> None:
+    """Show what is always allowed or denied, and let the user revoke it."""
+    from core.security.permissions import PermissionFile
+    from tui.approval.permissions import PermissionsScreen
+
+    if app.manager is not None:
+        session = app.tabs.conversation.session if app.tabs.conversation is not None else None
+        app.push_screen(PermissionsScreen(PermissionFile(app.manager.store.home), session))
+
+
 def _own_mode(app: HandloomApp) -> str:
     """The mode of the settings."""
     return str(app.manager.settings.agent.confirm) if app.manager is not None else MODES[0]
@@ -125,4 +135,7 @@ ROWS = (
     Command("prompt.mode", ("shift+tab",), "Next approval mode",
             "Switch between asking before everything, auto-approving edits, and planning only.",
             Group.PROMPT, Scope.PROMPT, hint="mode", run=change_mode),
+    Command("app.permissions", (), "Permissions", "Show what is always allowed or denied, and revoke it.",
+            Group.WORKSPACE, leader="Y", slash="permissions", run=show_permissions,
+            also="add dir directory allow deny approve rules auto approve"),
 )  # fmt: skip

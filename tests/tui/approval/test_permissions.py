@@ -14,8 +14,8 @@ from core.security.permissions import PermissionFile, Scope, new_permission
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import ManagerDouble
 from tests.tui.workspace.running_app import running, until
+from tui.approval.permissions import PermissionsScreen
 from tui.dialogs.dialog import SureScreen
-from tui.permissions.screen import PermissionsScreen
 
 
 async def test_permissions_are_listed_followed_and_revoked(tmp_path: Path) -> None:
