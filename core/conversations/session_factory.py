@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING
 from core.acp import ACP_AGENT, connect_agent
 from core.agent.registry import AGENTS, AgentKind, Agents, MissingAgent
 from core.agent.tool_agent import ToolAgent
-from core.agent.tools import OUR_TOOLS, Tool
-from core.agent.tools.control import RECALL_CONVERSATIONS
+from core.agent.tools import Tool
+from core.agent.tools.control import RECALL_CONVERSATIONS, REQUEST_CONDENSATION
+from core.agent.tools.files import EDIT_FILE
 from core.controller.state import Limits
 from core.delegation.delegation import CloseChild, MakeChild
 from core.environment import inherited
@@ -30,7 +31,7 @@ from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor
 from core.mcp.tool_registry import Toolbox
 from core.memory.condensers.condenser import context_limit
-from core.memory.history_condenser import HistoryCondenser, condenser_maker
+from core.memory.history_condenser import condenser_maker
 from core.memory.library import UserFolders
 from core.memory.past_conversations import PastConversations
 from core.plugin_requirements import PluginError, PluginRequirement, load_events, required
@@ -51,6 +52,9 @@ from core.store.event_store import EventStore
 from core.store.writer import Lease
 from core.trust.trust_store import TrustPolicy
 
+if TYPE_CHECKING:
+    from core.session.agent_session import AgentSession
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationAgent:
@@ -63,81 +67,6 @@ class ConversationAgent:
     condenses: bool = False
     """Whether the agent condenses its history itself."""
 
-
-class AgentFactory:
-    """Makes agents. `settings` are read when a conversation starts."""
-
-    def __init__(self, agents: Agents, store: EventStore, settings: Callable[[], AgentSettings]) -> None:
-        self._agents = agents
-        self._store = store
-        self._settings = settings
-
-    async def create(
-        self,
-        info: ConversationInfo,
-        kind: AgentKind | None,
-        *,
-        plugins: Sequence[PluginRequirement],
-        toolbox: Toolbox | None,
-        runtime: Runtime,
-        make_condenser: Callable[[LLM], HistoryCondenser],
-        extra_tools: Sequence[Tool],
-    ) -> ConversationAgent:
-        """The agent of a conversation: `kind` for a new one, else the one that it began with.
-
-        `make_condenser` and `extra_tools`, which the session carries out, are for our own agents. If the agent does not
-        exist any more, one that says so takes its place; an import uses that of the settings. Raises
-        ConfigurationError, ConsentError, StoreError.
-        """
-        settings = self._settings()
-        if kind is None:
-            name = await self._name(info)
-            try:
-                kind = await asyncio.to_thread(self._agents.find, name, info.workspace)
-            except (ConfigurationError, ConsentError) as error:
-                if info.origin not in (IMPORT, RERUN):
-                    missing = MissingAgent(name, str(error))
-                    return ConversationAgent(lambda llm: missing, runtime, toolbox)
-                kind = await asyncio.to_thread(self._agents.find, settings.name, info.workspace)
-        if kind.name == ACP_AGENT:
-            environ = inherited(os.environ, settings.acp_env)
-            other = await asyncio.to_thread(connect_agent, settings.acp_command, info.workspace, runtime, environ)
-            return ConversationAgent(other.make, other.runtime, None)
-        wanted = {"request_condensation": settings.request_condensation, "edit_file": settings.llm_editor}
-        own_tools = tuple(OUR_TOOLS[name] for name, is_wanted in wanted.items() if is_wanted)
-
-        async def more_tools() -> Sequence[Tool]:
-            return (*own_tools, *extra_tools, *(await toolbox.tools() if toolbox else ()))
-
-        make, delegates = kind.make, await asyncio.to_thread(self._delegates, info.workspace)
-
-        def make_agent(llm: LLM) -> Agent:
-            agent = make(llm, plugins, more_tools)
-            if isinstance(agent, ToolAgent):
-                agent.offer_delegates(delegates)
-                agent.history_condenser = make_condenser(llm)
-                if toolbox is not None:
-                    agent.missing_tools = toolbox.missing
-            return agent
-
-        return ConversationAgent(make_agent, runtime, toolbox, condenses=True)
-
-    def _delegates(self, workspace: str) -> dict[str, str]:
-        """The agents of files and packages that may take a task in a folder, with their descriptions. Blocks."""
-        kinds = self._agents.all(workspace).kinds.values()
-        return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
-
-    async def _name(self, info: ConversationInfo) -> str:
-        """The agent that a conversation began with, or that of the settings."""
-        first = next(iter(await self._store.read(info.id, limit=1)), None)
-        name = first.event.agent_class if first and isinstance(first.event, SystemMessageAction) else None
-        if info.origin == IMPORT and name == ACP_AGENT:
-            name = None  # it works outside of the sandbox: only the user may choose it, not a file
-        return name or self._settings().name
-
-
-if TYPE_CHECKING:
-    from core.session.agent_session import AgentSession
 
 MakeRuntime = Callable[[str], Runtime]
 """Makes a runtime that works in this folder, not started yet."""
@@ -173,7 +102,6 @@ class SessionFactory:
         self._clock = clock
         self.agents = Agents(home)
         """The agents that exist."""
-        self._agent_factory = AgentFactory(self.agents, store, lambda: settings().agent)
         self.vault = Vault(home)
         """The secrets that commands may have."""
         self.llms = LLMRegistry(self.environ)
@@ -232,17 +160,7 @@ class SessionFactory:
         if make_agent is not None:
             agent = ConversationAgent(make_agent, runtime, toolbox)
         else:
-            agent = await self._agent_factory.create(
-                info,
-                kind,
-                plugins=self.plugins,
-                toolbox=toolbox,
-                runtime=runtime,
-                make_condenser=condenser_maker(
-                    self.llms, info.workspace, settings.condenser, settings.llm, settings.models
-                ),
-                extra_tools=() if past is None else (RECALL_CONVERSATIONS,),
-            )
+            agent = await self._agent(info, kind, runtime, toolbox, past)
         if agent.toolbox is not None:
             await agent.toolbox.open(agent.runtime)
         limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, agent.condenses))
@@ -276,6 +194,71 @@ class SessionFactory:
             own=self.own if toolbox is not None else None,
             trust_policy=self.trust_policy,
         )
+
+    async def _agent(
+        self,
+        info: ConversationInfo,
+        kind: AgentKind | None,
+        runtime: Runtime,
+        toolbox: Toolbox | None,
+        past: PastConversations | None,
+    ) -> ConversationAgent:
+        """The agent of a conversation: `kind` for a new one, else the one that it began with.
+
+        If the agent does not exist any more, one that says so takes its place; an import uses that of the settings.
+        Raises ConfigurationError, ConsentError, StoreError.
+        """
+        settings = self._settings()
+        if kind is None:
+            name = await self._agent_name(info)
+            try:
+                kind = await asyncio.to_thread(self.agents.find, name, info.workspace)
+            except (ConfigurationError, ConsentError) as error:
+                if info.origin not in (IMPORT, RERUN):
+                    missing = MissingAgent(name, str(error))
+                    return ConversationAgent(lambda llm: missing, runtime, toolbox)
+                kind = await asyncio.to_thread(self.agents.find, settings.agent.name, info.workspace)
+        if kind.name == ACP_AGENT:
+            environ = inherited(os.environ, settings.agent.acp_env)
+            command = settings.agent.acp_command
+            other = await asyncio.to_thread(connect_agent, command, info.workspace, runtime, environ)
+            return ConversationAgent(other.make, other.runtime, None)
+        wanted = (
+            (REQUEST_CONDENSATION, settings.agent.request_condensation),
+            (EDIT_FILE, settings.agent.llm_editor),
+            (RECALL_CONVERSATIONS, past is not None),
+        )
+        own_tools = [tool for tool, is_wanted in wanted if is_wanted]
+
+        async def more_tools() -> Sequence[Tool]:
+            return (*own_tools, *(await toolbox.tools() if toolbox else ()))
+
+        make, plugins, delegates = kind.make, self.plugins, await asyncio.to_thread(self._delegates, info.workspace)
+        make_condenser = condenser_maker(self.llms, info.workspace, settings.condenser, settings.llm, settings.models)
+
+        def make_agent(llm: LLM) -> Agent:
+            agent = make(llm, plugins, more_tools)
+            if isinstance(agent, ToolAgent):
+                agent.offer_delegates(delegates)
+                agent.history_condenser = make_condenser(llm)
+                if toolbox is not None:
+                    agent.missing_tools = toolbox.missing
+            return agent
+
+        return ConversationAgent(make_agent, runtime, toolbox, condenses=True)
+
+    async def _agent_name(self, info: ConversationInfo) -> str:
+        """The agent that a conversation began with, or that of the settings."""
+        first = next(iter(await self._store.read(info.id, limit=1)), None)
+        name = first.event.agent_class if first and isinstance(first.event, SystemMessageAction) else None
+        if info.origin == IMPORT and name == ACP_AGENT:
+            name = None  # it works outside of the sandbox: only the user may choose it, not a file
+        return name or self._settings().agent.name
+
+    def _delegates(self, workspace: str) -> dict[str, str]:
+        """The agents of files and packages that may take a task in a folder, with their descriptions. Blocks."""
+        kinds = self.agents.all(workspace).kinds.values()
+        return {kind.name: kind.description for kind in kinds if kind.name not in AGENTS and kind.allowed}
 
     async def _runtime(self, info: ConversationInfo, runtime: Runtime | None) -> Runtime:
         """The given runtime, or a new one, with its folder and what it may reach."""
