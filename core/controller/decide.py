@@ -21,7 +21,6 @@ from core.controller.limits import (
     is_context_full,
     limit_reached,
     with_condensation,
-    with_counted_event,
     with_reported_usage,
 )
 from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, denied_observation, observation_for
@@ -46,7 +45,6 @@ from core.events import (
     Event,
     EventSource,
     FileEditObservation,
-    LLMMetrics,
     LoopDetectionObservation,
     LoopRecoveryAction,
     MessageAction,
@@ -122,8 +120,8 @@ def fold(log: Iterable[Envelope], limits: Limits | None = None) -> State:
 
 def evolve(state: State, envelope: Envelope) -> State:
     """The state after one more event. Total: every event in every state gives a state."""
-    after = with_counted_event(state, _apply(state, envelope), envelope)
-    after = _release(state, _settle(after, envelope), envelope)
+    after = _settle(_apply(count_event(state, envelope.event), envelope), envelope)
+    after = _release(state, after, envelope)
     was, is_ = state.agent_state is AgentState.RUNNING, after.agent_state is AgentState.RUNNING
     if was and not is_:
         return replace(after, worked_s=after.worked_at(envelope.timestamp), running_since=None)
@@ -178,9 +176,13 @@ def _user_message(s: State, env: Envelope, message: MessageAction) -> State:
     releasing = None if s.releasing == env.cause else s.releasing
     recalls = s.recalls | {env.id}
     first_message_id = env.id if s.first_message_id is None else s.first_message_id
-    s = replace(s, unread=True, first_message_id=first_message_id, recalls=recalls, recent=(), releasing=releasing)
-    s = replace(s, undoing=None, undone=())
-    # a message grants neither an approval nor a limit
+    s = replace(s, first_message_id=first_message_id, recalls=recalls, releasing=releasing, undoing=None, undone=())
+    return _begin_turn(s)
+
+
+def _begin_turn(s: State) -> State:
+    """The agent has something new to read. That grants neither an approval nor a limit."""
+    s = replace(s, unread=True, recent=())
     if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
         return s
     return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
@@ -203,12 +205,7 @@ def _decide_plan(s: State, env: Envelope, plan: PlanAction) -> State:
     if not s.plans or s.planning is not plan.approved:
         return s
     s = replace(s, plans=(*s.plans, (env.id, not plan.approved)), undoing=None, undone=())
-    if not plan.approved:
-        return _drop_changes(s)
-    s = replace(s, unread=True, recent=())
-    if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION or (s.halt and s.halt.kind is HaltKind.LIMIT):
-        return s
-    return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None)
+    return _begin_turn(s) if plan.approved else _unask(_drop(s, "planned", keep_reads=True))
 
 
 def _fail_model_call(s: State, error: ErrorObservation) -> State:
@@ -243,16 +240,14 @@ def _observe(s: State, env: Envelope, observation: Observation) -> State:
         queue=tuple(pending for pending in s.queue if pending.id != cause),
         owed=tuple(owed for owed in s.owed if owed.action_id != cause),
         running=tuple(running for running in s.running if running != cause),
-        recent=(*s.recent, step)[-MAX_STEPS:] if step else s.recent,
-        **count_event(s, observation),
+        recent=_with_step(s.recent, step) if step else s.recent,
     )
     if isinstance(observation, AgentDelegateObservation | FileEditObservation) and observation.llm_metrics is not None:
         s = replace(s, metrics=add_metrics(s.metrics, observation.llm_metrics))
         if isinstance(observation, AgentDelegateObservation):
             steps = observation.outputs.get("iterations")
             s = replace(s, iteration=s.iteration + (steps if isinstance(steps, int) else 0))
-    if s.agent_state is AgentState.AWAITING_USER_CONFIRMATION and s.awaiting is None:
-        s = replace(s, agent_state=AgentState.RUNNING)  # another program answered what was asked about
+    s = _unask(s)  # another program may have answered what was asked about
     is_lost = isinstance(observation, ErrorObservation) and observation.error_id == RUNTIME_UNAVAILABLE
     if is_lost and s.agent_state in (AgentState.RUNNING, AgentState.PAUSED):
         halt = Halt(HaltKind.SANDBOX)
@@ -260,18 +255,14 @@ def _observe(s: State, env: Envelope, observation: Observation) -> State:
     return s
 
 
-def _total_metrics(before: LLMMetrics, after: LLMMetrics | None) -> LLMMetrics:
-    """The sums in an event of the agent. An unknown cost stays unknown, because a late answer carries older sums."""
-    if after is None or before.accumulated_cost is not None:
-        return after or before
-    return after.model_copy(update={"accumulated_cost": None})
-
-
 def _agent_event(s: State, env: Envelope) -> State:
     """An event of the agent: part of the expected answer, or of a cancelled one."""
     event = env.event
     before = s.metrics.accumulated_cost or 0.0
-    s = replace(s, metrics=_total_metrics(s.metrics, event.llm_metrics), **count_event(s, event))
+    if (sums := event.llm_metrics) is not None:
+        if s.metrics.accumulated_cost is None:  # it stays unknown, because a late answer carries older sums
+            sums = sums.model_copy(update={"accumulated_cost": None})
+        s = replace(s, metrics=sums)
     if s.asked is not None and env.cause == s.asked:
         s, metadata = _after_rate_limit(s), event.tool_call_metadata
         total = metadata.total_calls_in_response if metadata else 1
@@ -292,9 +283,8 @@ def _agent_event(s: State, env: Envelope) -> State:
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True) if event.confirmation is ActionConfirmationStatus.REJECTED:
             owed = Owed(env.id, "denied", denial_text(event))
-            step = Step(env.id, event, denied_observation(owed.note))
-            recent = (*s.recent, step)[-MAX_STEPS:]  # repeated attempts are a loop
-            return replace(s, owed=(*s.owed, owed), recent=recent)
+            step = Step(env.id, event, denied_observation(owed.note))  # repeated attempts are a loop
+            return replace(s, owed=(*s.owed, owed), recent=_with_step(s.recent, step))
         case Action(acts=True):
             held = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION
             return replace(s, queue=(*s.queue, Pending(env.id, event, held)))
@@ -305,10 +295,14 @@ def _agent_event(s: State, env: Envelope) -> State:
         case MessageAction(wait_for_response=True):
             return replace(s, ending=AgentState.AWAITING_USER_INPUT)
         case MessageAction() | CondensationAction():
-            return replace(s, recent=(*s.recent, Step(env.id, event))[-MAX_STEPS:])
+            return replace(s, recent=_with_step(s.recent, Step(env.id, event)))
         case ErrorObservation() if s.answer_left == 0:
-            return replace(s, recent=(*s.recent, Step(env.id, NullAction(), event))[-MAX_STEPS:])
+            return replace(s, recent=_with_step(s.recent, Step(env.id, NullAction(), event)))
     return s
+
+
+def _with_step(recent: tuple[Step, ...], step: Step) -> tuple[Step, ...]:
+    return (*recent, step)[-MAX_STEPS:]
 
 
 def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> State:
@@ -332,13 +326,14 @@ def _change_state(s: State, env: Envelope, action: ChangeAgentStateAction) -> St
                 s = extend_limit(s, s.halt.what, env.timestamp.date())
             recent = () if s.halt is not None else s.recent
             return replace(s, agent_state=AgentState.RUNNING, reason="", halt=None, recent=recent)
-        case AgentState.USER_CONFIRMED if s.awaiting is not None:
-            agreed = s.awaiting if env.cause is None else env.cause
-            queue = tuple(replace(p, held=False) if p.id == agreed else p for p in s.queue)
-            return replace(s, agent_state=AgentState.RUNNING if agreed == s.awaiting else s.agent_state, queue=queue)
-        case AgentState.USER_REJECTED if s.awaiting is not None:
-            rejected = s.awaiting if env.cause is None else env.cause
-            return _reject(s, rejected, action.thought) if any(p.held and p.id == rejected for p in s.queue) else s
+        case AgentState.USER_CONFIRMED | AgentState.USER_REJECTED if s.awaiting is not None:
+            answered = s.awaiting if env.cause is None else env.cause
+            if not any(pending.held and pending.id == answered for pending in s.queue):
+                return s
+            if action.agent_state is AgentState.USER_REJECTED:
+                return _reject(s, answered, action.thought)
+            queue = tuple(replace(p, held=False) if p.id == answered else p for p in s.queue)
+            return replace(s, agent_state=AgentState.RUNNING if answered == s.awaiting else s.agent_state, queue=queue)
     return s
 
 
@@ -360,18 +355,15 @@ def _reject(s: State, rejected: int, reason: str) -> State:
     return _drop(replace(s, queue=(*before, *behind), agent_state=after), "behind")
 
 
-def _drop(s: State, why: Literal["stopped", "behind"] = "stopped") -> State:
-    """Drop the actions that have not begun."""
-    dropped = tuple(Owed(pending.id, why) for pending in s.queue if pending.id not in s.running)
-    running = tuple(replace(pending, held=False) for pending in s.queue if pending.id in s.running)
-    return replace(s, queue=running, owed=s.owed + dropped)
+def _drop(s: State, why: Literal["stopped", "behind", "planned"] = "stopped", *, keep_reads: bool = False) -> State:
+    """Drop the actions that have not begun; with `keep_reads`, only those that may change something."""
+    dropped = tuple(p for p in s.queue if p.id not in s.running and not (keep_reads and p.action.only_reads))
+    owed = tuple(Owed(pending.id, why) for pending in dropped)
+    return replace(s, queue=tuple(p for p in s.queue if p not in dropped), owed=s.owed + owed)
 
 
-def _drop_changes(s: State) -> State:
-    """Drop the changes that have not begun; an action that waits for approval is dropped too."""
-    dropped = tuple(p for p in s.queue if p.id not in s.running and not p.action.only_reads)
-    owed = tuple(Owed(pending.id, "planned") for pending in dropped)
-    s = replace(s, queue=tuple(p for p in s.queue if p not in dropped), owed=s.owed + owed)
+def _unask(s: State) -> State:
+    """Go on if what the user was asked about is no longer pending."""
     asks = s.agent_state is AgentState.AWAITING_USER_CONFIRMATION
     return replace(s, agent_state=AgentState.RUNNING) if asks and s.awaiting is None else s
 

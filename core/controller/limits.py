@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from typing import Any
 
 from core.controller.state import Limits, State
-from core.events import CondensationAction, Envelope, Event, LLMMetrics, Observation, SystemMessageAction
+from core.events import CondensationAction, Event, LLMMetrics, Observation, SystemMessageAction
 from core.memory.context_events import (
     MAX_OBSERVATION_CHARS,
     MESSAGE_TOKENS,
@@ -128,19 +127,11 @@ def _amount(name: str, value: float) -> str:
     return f"{value:,.0f} {name}"
 
 
-def count_event(s: State, event: Event) -> dict[str, Any]:
-    """The changed fields of the state after one more visible event. For callers that replace the state anyway."""
+def count_event(s: State, event: Event) -> State:
+    """The state with one more event, if the model sees it."""
     if not is_seen(event):
-        return {}
-    size = _size(event, _token_limit(s))
-    return {"view_events": s.view_events + 1, "view_tokens": s.view_tokens + size}
-
-
-def with_counted_event(before: State, after: State, env: Envelope) -> State:
-    """The state with this event counted, if it was not yet."""
-    if after.view_events != before.view_events or not (fields := count_event(after, env.event)):
-        return after
-    return replace(after, **fields)
+        return s
+    return replace(s, view_events=s.view_events + 1, view_tokens=s.view_tokens + _size(event, _token_limit(s)))
 
 
 def _size(event: Event, token_limit: int | None) -> int:
