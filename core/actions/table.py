@@ -18,22 +18,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from core.actions.model_edit import is_model_edit
-from core.errors import StoreError
 from core.events import (
     RECALL_TOOL,
     Action,
     AgentDelegateAction,
-    ErrorObservation,
     FileEditAction,
     MCPAction,
-    MCPObservation,
     Observation,
 )
 from core.mcp.tool_registry import Toolbox
 from core.memory.past_conversations import PastConversations
 from core.protocols import Executor, FrameSink
 
-RECALL_FAILED = "MEMORY$FAILED"
 Delegate = Callable[[AgentDelegateAction, int], Awaitable[Observation]]
 """Has another agent carry out the action with this id. Cancelling interrupts that agent, and still returns."""
 Handler = Callable[[Action, int, FrameSink], Awaitable[Observation]]
@@ -90,7 +86,7 @@ class ActionTable:
         async def recall(action: Action, action_id: int, on_frame: FrameSink) -> Observation:
             assert isinstance(action, MCPAction)
             assert past is not None
-            return await recall_conversations(action, past)
+            return await past.answer(action)
 
         self.rows = [
             Row(AgentDelegateAction, Place.CONVERSATION, start_delegate),
@@ -107,12 +103,3 @@ class ActionTable:
 
 def _asks_to_recall(action: Action) -> bool:
     return isinstance(action, MCPAction) and action.name == RECALL_TOOL
-
-
-async def recall_conversations(action: MCPAction, past: PastConversations) -> Observation:
-    """Search the other conversations for the tool `recall_conversations`."""
-    try:
-        text = await past.recall(str(action.arguments.get("query", "")))
-    except StoreError as error:
-        return ErrorObservation(content=str(error), error_id=RECALL_FAILED)
-    return MCPObservation(name=action.name, arguments=action.arguments, content=text)

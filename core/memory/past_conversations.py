@@ -11,12 +11,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from core.errors import StoreError
 from core.events import (
     AgentFinishAction,
+    ErrorObservation,
     EventSource,
     FileEditAction,
     FileWriteAction,
+    MCPAction,
+    MCPObservation,
     MessageAction,
+    Observation,
     truncate_middle,
 )
 from core.store.conversations import ConversationInfo
@@ -24,6 +29,7 @@ from core.store.event_store import EventStore
 from core.store.reader import EventFilter
 from core.store.search_index import Hit
 
+RECALL_FAILED = "MEMORY$FAILED"
 MAX_CONVERSATIONS = 5
 MAX_HITS = 4
 """Hits of one conversation that are shown."""
@@ -67,6 +73,14 @@ class PastConversations:
         self._store = store
         self._own_id = own_id
         self._workspace = workspace
+
+    async def answer(self, action: MCPAction) -> Observation:
+        """Carry out the tool `recall_conversations`."""
+        try:
+            text = await self.recall(str(action.arguments.get("query", "")))
+        except StoreError as error:
+            return ErrorObservation(content=str(error), error_id=RECALL_FAILED)
+        return MCPObservation(name=action.name, arguments=action.arguments, content=text)
 
     async def recall(self, query: str) -> str:
         """Search for a query, and return the results as text for the agent. Raises StoreError."""

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from core.actions.table import RECALL_FAILED, ActionTable, Place, recall_conversations
+from core.actions.table import ActionTable, Place
 from core.errors import StoreError
 from core.events import (
     RECALL_TOOL,
@@ -20,7 +20,7 @@ from core.events import (
     MCPObservation,
     Observation,
 )
-from core.memory.past_conversations import PastConversations
+from core.memory.past_conversations import RECALL_FAILED, PastConversations
 from core.store.event_store import EventStore
 from tests.doubles import ScriptedRuntime, ignore
 
@@ -79,9 +79,9 @@ async def test_unhandled_actions_go_to_the_sandbox() -> None:
 
 
 async def test_recall_of_conversations_is_answered_even_if_it_fails(past: Scripted) -> None:
-    found = await recall_conversations(LOOK, past)
+    found = await past.answer(LOOK)
     assert found == MCPObservation(name=RECALL_TOOL, arguments=dict(LOOK.arguments), content="about 'the build'")
-    assert (await recall_conversations(MCPAction(name=RECALL_TOOL), past)).content == "about ''"
+    assert (await past.answer(MCPAction(name=RECALL_TOOL))).content == "about ''"
     past.fails = True
     failed = ErrorObservation(content="The store is damaged.", error_id=RECALL_FAILED)
-    assert await recall_conversations(LOOK, past) == failed
+    assert await past.answer(LOOK) == failed
