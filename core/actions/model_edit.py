@@ -12,7 +12,6 @@ import os.path
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple
 
 from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import (
@@ -65,15 +64,6 @@ def is_model_edit(action: Action) -> bool:
     return isinstance(action, FileEditAction) and action.impl_source is FileEditSource.LLM_BASED_EDIT
 
 
-class _Target(NamedTuple):
-    """Lines of a file, between two positions."""
-
-    path: str
-    lines: list[str]
-    start: int
-    end: int
-
-
 class ModelEditor:
     """Carries out these edits. `add_spending` stores what a call cost for the limits of the day."""
 
@@ -91,8 +81,8 @@ class ModelEditor:
         try:
             data = await self._runtime.read_file(path, MAX_BYTES)
             if data is None:
-                new = FileEditAction(path=path, command="create", file_text=action.content)
-                return await self._runtime.execute(new, action_id, on_frame)
+                create = FileEditAction(path=path, command="create", file_text=action.content)
+                return await self._runtime.execute(create, action_id, on_frame)
             text = data.decode()
         except (UsageError, UnicodeDecodeError) as error:
             why = "it is not UTF-8 text." if isinstance(error, UnicodeDecodeError) else str(error)
@@ -113,7 +103,16 @@ class ModelEditor:
             written, metrics = answer
         if written and not written.endswith("\n"):
             written += "\n"
-        return await self._write(_Target(path, lines, start, end), written, metrics, action_id, on_frame)
+        old = "".join(lines)
+        if start == len(lines) and old and not old.endswith("\n"):
+            start, written = start - 1, f"{lines[-1]}\n{written}"  # text is appended on a line of its own
+        new = "".join([*lines[:start], written, *lines[end:]])
+        if new == old:
+            text = NOT_MADE.format(path=path, why="the new lines are the same as the old ones.")
+            return ErrorObservation(content=text)
+        write = FileWriteAction(path=path, content=written, start=start, end=end)
+        done = await self._runtime.execute(write, action_id, on_frame)
+        return _edited(path, old, new, metrics) if isinstance(done, FileWriteObservation) else done
 
     async def _new_lines(
         self, old: str, action: FileEditAction, action_id: int, on_frame: FrameSink
@@ -152,33 +151,21 @@ class ModelEditor:
         why = f"{ATTEMPTS} answers of the model had no code block. Use str_replace_editor."
         return ErrorObservation(content=NOT_MADE.format(path=action.path, why=why))
 
-    async def _write(
-        self, target: _Target, written: str, metrics: LLMMetrics | None, action_id: int, on_frame: FrameSink
-    ) -> Observation:
-        path, lines, start, end = target
-        old = "".join(lines)
-        if start == len(lines) and old and not old.endswith("\n"):
-            start, written = start - 1, f"{lines[-1]}\n{written}"  # text is appended on a line of its own
-        new = "".join([*lines[:start], written, *lines[end:]])
-        if new == old:
-            text = NOT_MADE.format(path=path, why="the new lines are the same as the old ones.")
-            return ErrorObservation(content=text)
-        write = FileWriteAction(path=path, content=written, start=start, end=end)
-        done = await self._runtime.execute(write, action_id, on_frame)
-        if not isinstance(done, FileWriteObservation):
-            return done
-        diff = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path))
-        is_small = max(len(old), len(new)) <= MAX_WHOLE_CHARS
-        return FileEditObservation(
-            content=f"The file {path} has been edited:\n{diff}",
-            path=path,
-            prev_exist=True,
-            old_content=old if is_small else None,
-            new_content=new if is_small else None,
-            impl_source=FileEditSource.LLM_BASED_EDIT,
-            diff=diff,
-            llm_metrics=metrics,
-        )
+
+def _edited(path: str, old: str, new: str, metrics: LLMMetrics | None) -> FileEditObservation:
+    """The observation of an edit that was made."""
+    diff = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path))
+    is_small = max(len(old), len(new)) <= MAX_WHOLE_CHARS
+    return FileEditObservation(
+        content=f"The file {path} has been edited:\n{diff}",
+        path=path,
+        prev_exist=True,
+        old_content=old if is_small else None,
+        new_content=new if is_small else None,
+        impl_source=FileEditSource.LLM_BASED_EDIT,
+        diff=diff,
+        llm_metrics=metrics,
+    )
 
 
 def _range(action: FileEditAction, count: int) -> tuple[int, int]:
