@@ -13,8 +13,8 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import asdict, replace
+from typing import Any
 
 from core import garbage_collector
 from core.controller import decide
@@ -25,7 +25,6 @@ from core.errors import LeaseLostError, ModelError, StoreError
 from core.events import (
     Action,
     ActionConfirmationStatus,
-    ActionSecurityRisk,
     AgentState,
     ChangeAgentStateAction,
     Envelope,
@@ -48,12 +47,11 @@ from core.stream import EventStream, EventStreamSubscriber, Frames
 log = logging.getLogger(__name__)
 
 STORE_STATUS = "STATUS$ERROR_STORE"
-_RISKS: dict[ActionSecurityRisk, Literal["unknown", "low", "medium", "high"]] = {
-    ActionSecurityRisk.UNKNOWN: "unknown",
-    ActionSecurityRisk.LOW: "low",
-    ActionSecurityRisk.MEDIUM: "medium",
-    ActionSecurityRisk.HIGH: "high",
+_CONFIRMATIONS = {
+    Verdict.ASK: ActionConfirmationStatus.AWAITING_CONFIRMATION,
+    Verdict.DENY: ActionConfirmationStatus.REJECTED,
 }
+"""The state of an action that needs approval or is refused; any other is carried out."""
 STORE_RETRY_S = 1.0
 """How often a failed write is tried again, so that work continues soon after there is space on the disk."""
 
@@ -67,8 +65,6 @@ DayLimit = Callable[[State], Awaitable[ReachedLimit | None]]
 
 PAGE = 500
 """Events read at a time: about 20 ms of work."""
-ReadEvents = Callable[[int, int], Awaitable[list[Envelope]]]
-"""Reads at most PAGE events with ids between these two, oldest first. Raises StoreError."""
 
 
 class History:
@@ -78,8 +74,8 @@ class History:
     is asked. Ids have no gaps, so an id is an index.
     """
 
-    def __init__(self, read: ReadEvents, first: int = 0) -> None:
-        self._read = read
+    def __init__(self, stream: EventStream, first: int = 0) -> None:
+        self._stream = stream
         self._first = first
         self._events: list[Envelope] = []
         self._reading = asyncio.Lock()
@@ -107,7 +103,7 @@ class History:
             if self._first:
                 older: list[Envelope] = []
                 while len(older) < self._first:
-                    older += await self._read(len(older) - 1, self._first)
+                    older += await self._stream.read(after=len(older) - 1, before=self._first, limit=PAGE)
                     garbage_collector.freeze()
                 self._events[:0] = older
                 self._first = 0
@@ -133,7 +129,7 @@ class AgentController:
         self._agent = agent
         """The agent as it is now; another model means another agent."""
         self.frames = frames
-        self.history = History(_nothing)
+        self.history = History(stream)
         self.state = State.initial(limits)
         self.is_started = False
         self.judge = judge
@@ -240,19 +236,12 @@ class AgentController:
         if not isinstance(event, Action) or not event.acts:
             return event
         found = await self.judge(event)
-        verdict: Literal["ask", "deny"]
-        match found.verdict:
-            case Verdict.ASK:
-                verdict, state = "ask", ActionConfirmationStatus.AWAITING_CONFIRMATION
-            case Verdict.DENY:
-                verdict, state = "deny", ActionConfirmationStatus.REJECTED
-            case _:
-                return event
-        risk = _RISKS[found.risk]
-        judged = Judged(verdict=verdict, rule=found.rule, reasons=list(found.reasons), stays=found.stays, risk=risk)
-        update: dict[str, object] = {"judgement": judged}
+        if found.verdict not in _CONFIRMATIONS:
+            return event
+        judged = {**asdict(found), "reasons": list(found.reasons), "risk": found.risk.name.lower()}
+        update: dict[str, object] = {"judgement": Judged.model_validate(judged)}
         if "confirmation_state" in type(event).model_fields:
-            update["confirmation_state"] = state
+            update["confirmation_state"] = _CONFIRMATIONS[found.verdict]
         return event.model_copy(update=update)
 
     # -- carrying out actions --------------------------------------------------------------------------------------
@@ -295,11 +284,6 @@ class AgentController:
                 if has_failed:
                     self.frames.publish(Status("info", STORE_STATUS, ""))
                 return
-
-
-async def _nothing(after: int, before: int) -> list[Envelope]:
-    """The history before `start`."""
-    return []
 
 
 def _failed_call(error_id: str, text: str, cause: int) -> Draft:

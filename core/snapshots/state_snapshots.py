@@ -50,7 +50,7 @@ class Snapshots:
     async def fold(self, stream: EventStream) -> tuple[State, History]:
         """The state after the whole log, and the history from the newest snapshot on. Raises StoreError."""
         state, first = await self.newest()
-        history = History(lambda after, before: stream.read(after=after, before=before, limit=PAGE), first)
+        history = History(stream, first)
         while page := await stream.read(after=history.next_id - 1, limit=PAGE):
             for envelope in page:
                 history.append(envelope)
