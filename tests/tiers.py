@@ -115,9 +115,9 @@ SECOND_TIER: tuple[Group, ...] = (
         "Model hosts",
         "start several hosts of models, each of which takes seconds",
         paths=(
-            "tests/conversations/test_provider_keys.py::test_endpoint_with_a_key_is_used_now_and_after_a_restart",
-            "tests/conversations/test_provider_keys.py::test_key_of_a_provider_reaches_a_host_that_runs_already",
-            "tests/conversations/test_provider_keys.py::test_new_key_replaces_the_stored_one",
+            "tests/secrets/test_provider_keys.py::test_endpoint_with_a_key_is_used_now_and_after_a_restart",
+            "tests/secrets/test_provider_keys.py::test_key_of_a_provider_reaches_a_host_that_runs_already",
+            "tests/secrets/test_provider_keys.py::test_new_key_replaces_the_stored_one",
             "tests/llm/test_model_host.py::test_scripted_server_runs_standalone",
             "tests/llm/test_model_host.py::test_host_without_input_ends_and_prints_only_that_it_was_ready",
         ),

@@ -31,7 +31,6 @@ from core.agent.registry import AgentKind, Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
-from core.conversations.provider_keys import ProviderKeys
 from core.conversations.session_factory import MakeCheckpoints, MakeRuntime, SessionFactory
 from core.delegation.delegation import MAX_DEPTH
 from core.delegation.shared_runtime import SharedRuntime
@@ -43,6 +42,7 @@ from core.llm.title_suggestion import first_line
 from core.mcp.supervisor import BeforeServer
 from core.protocols import LLM, Agent, Runtime
 from core.repository import Repository
+from core.secrets.provider_keys import ProviderKeys
 from core.secrets.redactor import without_secrets
 from core.session.suspend import Slots
 from core.settings.config import Settings, remember_model

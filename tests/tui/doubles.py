@@ -17,7 +17,6 @@ from core.agent.registry import AGENTS, Found
 from core.approval.network_access import OFFERS_STATUS, HostOffer
 from core.controller.exit_reasons import Halt, HaltOption
 from core.controller.state import Limits, Pending, Queued
-from core.conversations.provider_keys import KeyWanted
 from core.errors import ModelError, ModelErrorKind, UsageError
 from core.events import (
     CONVERSATION_TITLE,
@@ -45,6 +44,7 @@ from core.mcp.supervisor import Server
 from core.memory.library import UserFolders
 from core.protocols import Runtime
 from core.sandbox_types import Job, Port, SandboxUsage
+from core.secrets.provider_keys import KeyWanted
 from core.security.confirmation import Judgement, Verdict
 from core.security.patterns import WorkFolders
 from core.security.permissions import Permission, Scope

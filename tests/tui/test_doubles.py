@@ -14,7 +14,6 @@ from core.approval.approval import Approval
 from core.approval.network_access import NetworkAccess
 from core.controller.state import State
 from core.conversations.conversation_manager import ConversationManager
-from core.conversations.provider_keys import ProviderKeys
 from core.delegation.delegation import Delegation
 from core.llm.registry import ModelOffer
 from core.mcp.supervisor import Supervisor
@@ -22,6 +21,7 @@ from core.memory.memory import Memory
 from core.planning.planning_mode import PlanningMode
 from core.protocols import Runtime
 from core.sandbox.leftovers import Leftovers
+from core.secrets.provider_keys import ProviderKeys
 from core.security.guard import Guard
 from core.session.active_model import ActiveModel
 from core.session.agent_session import AgentSession

@@ -20,7 +20,7 @@ from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
     from core.conversations.conversation_manager import ConversationManager
-    from core.conversations.provider_keys import KeyWanted
+    from core.secrets.provider_keys import KeyWanted
     from tui.workspace.context import Context
 
 CHECKING = _("Checking the key with one short call …")

@@ -24,9 +24,9 @@ from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
 if TYPE_CHECKING:
-    from core.conversations.provider_keys import KeyWanted
     from core.llm.model_catalogue import KnownModel
     from core.llm.registry import ModelOffer
+    from core.secrets.provider_keys import KeyWanted
 
 T = TypeVar("T")
 DEFAULT_URL = "http://localhost:11434/v1"

@@ -11,10 +11,10 @@ from textual import events
 from textual.widgets import Input
 
 from core.conversations.conversation_manager import ConversationManager
-from core.conversations.provider_keys import KeyWanted
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.llm.model_catalogue import KnownModel
 from core.secrets.backends import FileBackend
+from core.secrets.provider_keys import KeyWanted
 from core.secrets.vault import Vault
 from core.settings.screen_settings import ScreenSettings
 from tests.tui.doubles import KeysDouble, ManagerDouble, OfferDouble, SessionDouble

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from textual.widgets import Input, Static
 
-from core.conversations.provider_keys import KeyWanted
 from core.secrets.backends import FileBackend
+from core.secrets.provider_keys import KeyWanted
 from core.secrets.vault import Vault
 from core.settings.config import Settings, load
 from core.settings.editable_settings import Kind, fields, kind_of

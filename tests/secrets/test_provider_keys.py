@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from core.conversations.conversation_manager import ConversationManager
-from core.conversations.provider_keys import KeyWanted
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.protocols import LLMRequest
 from core.secrets.backends import FileBackend
+from core.secrets.provider_keys import KeyWanted
 from core.secrets.vault import MODELS, Vault
 from core.settings.config import load
 from tests.doubles import ScriptedRuntime

@@ -65,7 +65,9 @@ class ProviderKeys:
         """
         manager, settings = self._manager, self._manager.settings
         key = key.strip()
-        if wrong := problem_with(key) or wrong_with(wanted.variable, key):
+        if any(not char.isprintable() or char.isspace() for char in key):
+            raise ConfigurationError("A key has no spaces or line breaks. Copy it again, alone.")
+        if wrong := wrong_with(wanted.variable, key):
             raise ConfigurationError(wrong)
         if manager.factory.given_environ.get(wanted.variable):
             raise ConfigurationError(
@@ -114,13 +116,6 @@ class ProviderKeys:
         """
         settings = self._manager.settings.llm.model_copy(update={"api_base": url})
         await self._manager.factory.llms.check_key(model, {}, settings, {})
-
-
-def problem_with(key: str) -> str:
-    """What makes a text no key, for the user; empty if nothing does."""
-    if any(not char.isprintable() or char.isspace() for char in key):
-        return "A key has no spaces or line breaks. Copy it again, alone."
-    return ""
 
 
 def _free_name(model: str, taken: Mapping[str, object]) -> str:
