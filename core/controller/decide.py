@@ -23,7 +23,7 @@ from core.controller.limits import (
     with_condensation,
     with_reported_usage,
 )
-from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, denied_observation, observation_for
+from core.controller.not_executed import LOST, USER_ACTION_LOST, denial_text, observation_for
 from core.controller.state import Limits, Owed, Pending, Queued, State, begin_undo, finish_undo
 from core.controller.stuck import MAX_STEPS, Step, describe_loop, find_loop
 from core.errors import ModelErrorKind
@@ -283,7 +283,7 @@ def _agent_event(s: State, env: Envelope) -> State:
             return replace(s, owed=(*s.owed, Owed(env.id, "planned")))
         case Action(acts=True) if event.confirmation is ActionConfirmationStatus.REJECTED:
             owed = Owed(env.id, "denied", denial_text(event))
-            step = Step(env.id, event, denied_observation(owed.note))  # repeated attempts are a loop
+            step = Step(env.id, event, observation_for(owed)[0])  # repeated attempts are a loop
             return replace(s, owed=(*s.owed, owed), recent=_with_step(s.recent, step))
         case Action(acts=True):
             held = event.confirmation is ActionConfirmationStatus.AWAITING_CONFIRMATION

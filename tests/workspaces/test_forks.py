@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.controller.not_executed import RESTART_TEXT
+from core.controller.not_executed import LOST
 from core.conversations.conversation_manager import ConversationManager
 from core.errors import ConsentError, UsageError
 from core.events import (
@@ -128,7 +128,7 @@ async def test_fork_of_a_working_conversation_is_settled(tmp_path: Path) -> None
         assert fork.state.agent_state is AgentState.STOPPED
         (answer,) = [e.event for e in await fork.stream.read() if e.cause == action]
         assert isinstance(answer, ErrorObservation)
-        assert answer.content == RESTART_TEXT
+        assert answer.content == LOST.content
         assert session.state.running == (action,), "the first one works on"
         assert await manager.others_at_work(fork) == ["one"]
         await session.interrupt()
