@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from core.errors import StoreError
 from core.events import CONVERSATION_TITLE, Status
@@ -23,45 +23,35 @@ from core.stream import Frames
 log = logging.getLogger(__name__)
 
 
+@dataclass(eq=False, kw_only=True)
 class ConversationRecord:
     """The title and the model of one conversation."""
 
-    def __init__(
-        self,
-        *,
-        info: ConversationInfo,
-        store: EventStore,
-        lease: Lease,
-        frames: Frames,
-        redact: Callable[[str], str],
-        spawn: Spawn,
-        suggest_title: SuggestTitle | None,
-    ) -> None:
-        self.info = info
-        """The conversation as it is in the store."""
-        self._store = store
-        self._lease = lease
-        self._frames = frames
-        self._redact = redact
-        self._spawn = spawn
-        self._suggest_title = suggest_title
-        self.title_task: asyncio.Task[None] | None = None
-        """The task that waits for a better title."""
+    info: ConversationInfo
+    """The conversation as it is in the store."""
+    store: EventStore
+    lease: Lease
+    frames: Frames
+    redact: Callable[[str], str]
+    spawn: Spawn
+    suggest_title: SuggestTitle | None
+    title_task: asyncio.Task[None] | None = field(default=None, init=False)
+    """The task that waits for a better title."""
 
     async def set_title(self, title: str) -> None:
         """Change the title. Raises StoreError; then the conversation keeps its old one."""
-        before, title = self.info.title, self._redact(title)
+        before, title = self.info.title, self.redact(title)
         self.info = replace(self.info, title=title)
         try:
-            await self._store.update_conversation(self._lease, title=title)
+            await self.store.update_conversation(self.lease, title=title)
         except StoreError:
             self.info = replace(self.info, title=before)
             raise
-        self._frames.publish(Status("info", CONVERSATION_TITLE, title))
+        self.frames.publish(Status("info", CONVERSATION_TITLE, title))
 
     async def set_model(self, name: str) -> None:
         """Store which model answers. Raises StoreError."""
-        await self._store.update_conversation(self._lease, model=name)
+        await self.store.update_conversation(self.lease, model=name)
         self.info = replace(self.info, model=name)
 
     async def name(self, message: str) -> None:
@@ -74,14 +64,14 @@ class ConversationRecord:
         except StoreError as error:
             log.warning("conversation %s has no title: %s", self.info.id, error)
             return
-        if self._suggest_title is not None:
-            self.title_task = self._spawn(self._rename(first, message, self._suggest_title))
+        if self.suggest_title is not None:
+            self.title_task = self.spawn(self._rename(first, message, self.suggest_title))
 
     async def _rename(self, first: str, message: str, suggest: SuggestTitle) -> None:
         suggestion = await suggest(message)
         try:
             if suggestion.spent.calls:
-                await self._store.add_spending(suggestion.spent)
+                await self.store.add_spending(suggestion.spent)
             if suggestion.title and self.info.title == first:
                 await self.set_title(suggestion.title)
         except StoreError as error:

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from core.errors import UsageError
@@ -81,35 +81,24 @@ SETTLE_S = 1.0
 """How long subscribers may take with their events before a session that rests is suspended."""
 
 
+@dataclass(eq=False, kw_only=True)
 class Suspension:
-    """The suspension of one conversation. `is_idle` tells whether agent and user do nothing."""
+    """The suspension of one conversation."""
 
-    def __init__(
-        self,
-        *,
-        info: ConversationInfo,
-        slots: Slots,
-        stream: EventStream,
-        frames: Frames,
-        consent: ImportConsent,
-        setup: Setup,
-        model: ActiveModel,
-        closed: asyncio.Event,
-        is_idle: Callable[[], bool],
-    ) -> None:
-        self._info = info
-        self._slots = slots
-        self._stream = stream
-        self._frames = frames
-        self._consent = consent
-        self._setup = setup
-        self._model = model
-        self._closed = closed
-        self._is_idle = is_idle
-        self._notice: Status | None = None
-        """The notice of the suspension while it is suspended."""
-        self._lock = asyncio.Lock()
-        """Held while something of the user is stored, during an undo, and while it is suspended or resumed."""
+    info: ConversationInfo
+    slots: Slots
+    stream: EventStream
+    frames: Frames
+    consent: ImportConsent
+    setup: Setup
+    model: ActiveModel
+    closed: asyncio.Event
+    is_idle: Callable[[], bool]
+    """Whether agent and user do nothing."""
+    _notice: Status | None = field(default=None, init=False)
+    """The notice of the suspension while it is suspended."""
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock, init=False)
+    """Held while something of the user is stored, during an undo, and while it is suspended or resumed."""
 
     @property
     def is_on(self) -> bool:
@@ -119,7 +108,7 @@ class Suspension:
     @property
     def rests(self) -> bool:
         """Whether nothing is under way, so that sandbox and model can be released without loss."""
-        return self._is_idle() and not self._setup.is_warming_up
+        return self.is_idle() and not self.setup.is_warming_up
 
     async def suspend(self, notice: Status, last: Callable[[], Awaitable[None]]) -> bool:
         """Release sandbox, model and slot after `last`, and publish `notice`. False if the conversation works."""
@@ -128,13 +117,13 @@ class Suspension:
                 return False
             await last()
             self._notice = notice
-            self._slots.release(self._info.id)
-            self._frames.publish(notice)
-            for release in (self._setup.rest, self._model.aclose):
+            self.slots.release(self.info.id)
+            self.frames.publish(notice)
+            for release in (self.setup.rest, self.model.aclose):
                 try:
                     await release()
                 except Exception:  # the boundary to a sandbox and a model that nothing needs any more
-                    log.exception("conversation %s was suspended and could not release everything", self._info.id)
+                    log.exception("conversation %s was suspended and could not release everything", self.info.id)
             return True
 
     async def _is_quiet(self) -> bool:
@@ -143,10 +132,10 @@ class Suspension:
             return False
         try:
             async with asyncio.timeout(SETTLE_S):
-                await self._stream.settle()
+                await self.stream.settle()
         except TimeoutError:
             return False
-        return self.rests and not self._closed.is_set()
+        return self.rests and not self.closed.is_set()
 
     @asynccontextmanager
     async def awake(self) -> AsyncIterator[None]:
@@ -157,46 +146,46 @@ class Suspension:
         """
         async with self._lock:
             self._refuse_if_closed()
-            self._consent.require()
+            self.consent.require()
             await self._resume()
             yield
 
     async def add(self, event: Event, cause: int | None = None) -> Envelope:
         """Store an event of the user that may give the agent work. Raises StoreError, and as `awake`."""
         async with self.awake():
-            return await self._stream.append(event, EventSource.USER, cause)
+            return await self.stream.append(event, EventSource.USER, cause)
 
     @asynccontextmanager
     async def at_rest(self) -> AsyncIterator[None]:
         """Keep the conversation at rest meanwhile. Raises UsageError if the agent or its sandbox is at work."""
-        if self._is_idle():
-            await self._setup.warmed_up()  # it may still bring files
+        if self.is_idle():
+            await self.setup.warmed_up()  # it may still bring files
         async with self._lock:
             self._refuse_if_closed()
-            if self._info.parent:
+            if self.info.parent:
                 raise UsageError("A delegate's work is undone in the conversation that began it.")
             if self.rests:
-                await self._stream.settle()  # a checkpoint that is being taken may need seconds
+                await self.stream.settle()  # a checkpoint that is being taken may need seconds
             if not self.rests:
                 raise UsageError("The agent or its sandbox is still working. Press Esc to stop it, then undo.")
             yield
 
     def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
-            raise UsageError(f"Conversation {self._info.id} is closed here. Open it again.")
+        if self.closed.is_set():
+            raise UsageError(f"Conversation {self.info.id} is closed here. Open it again.")
 
     async def _resume(self) -> None:
         """Take a slot and make the model again, if they were released. The sandbox starts when it is needed."""
         if self._notice is None:
             return
-        await self._slots.take(self._info.id)
+        await self.slots.take(self.info.id)
         try:
-            await self._model.reopen()
-            if self._closed.is_set():
-                await self._model.aclose()
+            await self.model.reopen()
+            if self.closed.is_set():
+                await self.model.aclose()
                 self._refuse_if_closed()
         except BaseException:
-            self._slots.release(self._info.id)
+            self.slots.release(self.info.id)
             raise
         notice, self._notice = self._notice, None
-        self._frames.publish(replace(notice, message=""))
+        self.frames.publish(replace(notice, message=""))
