@@ -441,7 +441,7 @@ class ConversationManager:
         HandloomError if something could not be removed; then the conversation is still there.
         """
         infos = await deletion.with_delegates(self.store, conversation_id)
-        if any(id in self._sessions and not self._sessions[id].rests for id in (info.id for info in infos)):
+        if any(info.id in self._sessions and not self._sessions[info.id].rests for info in infos):
             raise UsageError("The agent is still working in it. Stop it first, then delete it.")
         for info in infos:
             await self.close(info.id)

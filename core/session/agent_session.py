@@ -74,8 +74,8 @@ class AgentSession(SessionParts):
         state, history = await self.snapshots.fold(stream)
         await asyncio.to_thread(self.memory.allow_skills)
         agent = self.active_model.make_agent()
-        turn_events: list[type[Event]] = [Action, AgentStateChangedObservation, UndoObservation]
-        states: list[type[Event]] = [AgentStateChangedObservation]
+        states = (AgentStateChangedObservation,)
+        turn_events = (Action, *states, UndoObservation)
         stream.subscribe(EventStreamSubscriber.MEMORY, self._on_recall, "memory", types=[RecallAction])
         stream.subscribe(EventStreamSubscriber.RUNTIME, self.turns.on_event, "turns", types=turn_events)
         stream.subscribe(EventStreamSubscriber.RUNTIME, self.leftovers.on_state, "leftovers", types=states)
