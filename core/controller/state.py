@@ -30,6 +30,9 @@ class Limits:
     """How much the model may see; beyond that the history is condensed without asking."""
 
 
+NO_LIMITS = Limits(max_iterations=None)
+
+
 @dataclass(frozen=True, slots=True)
 class Pending:
     """An action that has no observation yet."""

@@ -27,7 +27,7 @@ from weakref import WeakValueDictionary
 
 from core import garbage_collector
 from core.acp import ACP_AGENT
-from core.agent.registry import AgentKind, Found
+from core.agent.registry import Found
 from core.controller.state import Limits
 from core.conversations import deletion
 from core.conversations.deletion import Forget, forget_nothing
@@ -40,7 +40,7 @@ from core.llm.model_catalogue import KnownModel
 from core.llm.registry import DEMO, NO_MODEL, RERUN, ModelOffer, NoModel, model_of_agent, offers
 from core.llm.title_suggestion import first_line
 from core.mcp.supervisor import BeforeServer
-from core.protocols import LLM, Agent, Runtime
+from core.protocols import LLM, Agent
 from core.repository import Repository
 from core.secrets.provider_keys import ProviderKeys
 from core.secrets.redactor import without_secrets
@@ -49,7 +49,6 @@ from core.settings.config import Settings, remember_model
 from core.settings.editable_settings import EditableSettings, Setting
 from core.store.conversations import FORK, RUN_AGAIN, ConversationFilter, ConversationInfo, NewConversation
 from core.store.event_store import EventStore
-from core.store.writer import Lease
 from core.trust.folder_trust import FolderTrust
 from core.workspaces.forks import consent_drafts, fork_title, moved_observation, unpack_copy
 from core.workspaces.workspace_copies import WorkspaceCopies, usable_folder
@@ -101,6 +100,8 @@ class ConversationManager:
             make_runtime=make_runtime,
             make_checkpoints=make_checkpoints,
             before_server=before_server,
+            make_child=self._make_child,
+            close_child=self.close,
             environ=environ,
             slots=self._slots,
             clock=clock,
@@ -233,7 +234,7 @@ class ConversationManager:
             lease = await self.store.create_conversation(
                 id, title=self.redact(title), workspace=workspace, model=model, repository=repository
             )
-            session = await self._start(lease, llm, kind=kind, limits=limits)
+            session = await self._start(await self.factory.session(lease, llm, kind=kind, limits=limits), llm)
             session.memory.instructions = self.settings.agent.instructions.strip()
             return session
 
@@ -307,7 +308,7 @@ class ConversationManager:
         except BaseException:
             await self.store.release(lease)
             raise
-        return await self._start(lease, llm)
+        return await self._start(await self.factory.session(lease, llm), llm)
 
     def _workspace_of(self, info: ConversationInfo) -> str:
         """The folder of a stored conversation. Raises UsageError if it cannot be used."""
@@ -348,7 +349,8 @@ class ConversationManager:
                 parent_action=action_id,
             )
             runtime = SharedRuntime(parent_session.runtime) if parent_session.runtime.is_elsewhere else None
-            child = await self._start(lease, llm, kind=kind, limits=limits, runtime=runtime)
+            child = await self.factory.session(lease, llm, kind=kind, limits=limits, runtime=runtime)
+            await self._start(child, llm)
         child.approval.set_mode(parent_session.approval.mode)
         child.approval.share(parent_session.approval)
         child.delegation.attended = parent_session.delegation.attended
@@ -364,34 +366,16 @@ class ConversationManager:
             title = f"{source.title.strip()}{RUN_AGAIN}" if source.title else ""
             new = NewConversation(id, title, workspace, RERUN, origin=RERUN, origin_of=source.id)
             lease = await self.store.acquire(await self.store.adopt(new, []))
-            return await self._start(lease, NoModel(), make_agent=lambda llm: agent, limits=Limits(max_iterations=None))
+            llm = NoModel()
+            return await self._start(await self.factory.session(lease, llm, agent=agent), llm)
 
-    async def _start(
-        self,
-        lease: Lease,
-        llm: LLM,
-        *,
-        make_agent: Callable[[LLM], Agent] | None = None,
-        kind: AgentKind | None = None,
-        limits: Limits | None = None,
-        runtime: Runtime | None = None,
-    ) -> AgentSession:
-        session = await self.factory.session(
-            lease,
-            llm,
-            make_child=partial(self._make_child, lease.conversation_id),
-            close_child=self.close,
-            make_agent=make_agent,
-            kind=kind,
-            limits=limits,
-            runtime=runtime,
-        )
+    async def _start(self, session: AgentSession, llm: LLM) -> AgentSession:
         try:
             await session.start()
         except BaseException:
             await session.aclose()
             raise
-        self._sessions[lease.conversation_id] = session
+        self._sessions[session.id] = session
         await self.factory.llms.warm(llm)
         return session
 

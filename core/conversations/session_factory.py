@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib import import_module
@@ -21,11 +21,11 @@ from core.agent.tool_agent import ToolAgent
 from core.agent.tools import Tool
 from core.agent.tools.control import RECALL_CONVERSATIONS, REQUEST_CONDENSATION
 from core.agent.tools.files import EDIT_FILE
-from core.controller.state import Limits
-from core.delegation.delegation import CloseChild, MakeChild
+from core.controller.state import NO_LIMITS, Limits
+from core.delegation.delegation import CloseChild
 from core.environment import inherited
 from core.errors import ConfigurationError, ConsentError
-from core.events import SystemMessageAction
+from core.events import AgentDelegateAction, SystemMessageAction
 from core.llm.registry import DEMO, RERUN, LLMRegistry, model_for
 from core.llm.title_suggestion import SuggestTitle, suggest_title
 from core.mcp.supervisor import BeforeServer, Supervisor
@@ -85,6 +85,8 @@ class SessionFactory:
         make_runtime: MakeRuntime,
         make_checkpoints: MakeCheckpoints,
         before_server: BeforeServer,
+        make_child: Callable[[str, AgentDelegateAction, int, Limits], Awaitable[AgentSession]],
+        close_child: CloseChild,
         environ: Mapping[str, str],
         slots: Slots,
         clock: Callable[[], float],
@@ -94,6 +96,7 @@ class SessionFactory:
         self._settings = settings
         self._make_runtime = make_runtime
         self.make_checkpoints = make_checkpoints
+        self._make_child, self._close_child = make_child, close_child
         self.given_environ = environ
         """The environment of this process."""
         self.environ = dict(environ)
@@ -141,29 +144,27 @@ class SessionFactory:
         lease: Lease,
         llm: LLM,
         *,
-        make_child: MakeChild,
-        close_child: CloseChild,
-        make_agent: Callable[[LLM], Agent] | None = None,
+        agent: Agent | None = None,
         kind: AgentKind | None = None,
         limits: Limits | None = None,
         runtime: Runtime | None = None,
     ) -> AgentSession:
         """A session for the conversation of this lease, not started.
 
-        With `make_agent` it has that agent and no limits. Raises ConfigurationError, ConsentError, StoreError.
+        With `agent` it has that one and no limits. Raises ConfigurationError, ConsentError, StoreError.
         """
         (info,) = await self._store.conversations(conversation_id=lease.conversation_id)
         settings = self._settings()
         runtime = await self._runtime(info, runtime)
         toolbox = None if info.model in (DEMO, RERUN) else Toolbox(self.mcp, info.workspace, info.id)
         past = _past_conversations(self._store, info, settings.memory)
-        if make_agent is not None:
-            agent = ConversationAgent(make_agent, runtime, toolbox)
+        if agent is not None:
+            chosen, limits = ConversationAgent(lambda llm: agent, runtime, toolbox), NO_LIMITS
         else:
-            agent = await self._agent(info, kind, runtime, toolbox, past)
-        if agent.toolbox is not None:
-            await agent.toolbox.open(agent.runtime)
-        limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, agent.condenses))
+            chosen = await self._agent(info, kind, runtime, toolbox, past)
+        if chosen.toolbox is not None:
+            await chosen.toolbox.open(chosen.runtime)
+        limits = limits or replace(_limits(settings.agent), context=context_limit(settings.condenser, chosen.condenses))
         await asyncio.to_thread(import_module, "core.session.agent_session")  # takes long, so not at the start
         from core.session.agent_session import AgentSession
 
@@ -171,14 +172,14 @@ class SessionFactory:
             store=self._store,
             lease=lease,
             info=info,
-            runtime=agent.runtime,
+            runtime=chosen.runtime,
             llm=llm,
             make_llm=lambda name: self.model(name, info.workspace),
-            make_agent=agent.make,
+            make_agent=chosen.make,
             limits=limits,
-            day_limits=Limits(max_iterations=None) if make_agent else _limits(settings.day),
-            make_child=make_child,
-            close_child=close_child,
+            day_limits=_limits(settings.day) if agent is None else NO_LIMITS,
+            make_child=partial(self._make_child, info.id),
+            close_child=self._close_child,
             settings=settings,
             confirm=ConfirmMode.NEVER if info.model == DEMO else settings.agent.confirm,  # its commands are ours
             redactor=self.redactor,
@@ -189,8 +190,8 @@ class SessionFactory:
             suggest_title=self._suggest_title(info),
             clock=self._clock,
             comes_back=info.origin != RERUN,
-            toolbox=agent.toolbox,
-            past=past if agent.condenses else None,
+            toolbox=chosen.toolbox,
+            past=past if chosen.condenses else None,
             own=self.own if toolbox is not None else None,
             trust_policy=self.trust_policy,
         )

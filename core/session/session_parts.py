@@ -17,7 +17,7 @@ from core.approval.network_access import NetworkAccess
 from core.checkpoints.turns import Turns
 from core.controller.controller import AgentController
 from core.controller.limits import ReachedLimit, daily_limit_reached
-from core.controller.state import Limits, State
+from core.controller.state import NO_LIMITS, Limits, State
 from core.delegation.delegation import CloseChild, Delegation, MakeChild
 from core.events import AgentState, MessageAction, Status
 from core.hooks.hooks import Hooks
@@ -260,7 +260,7 @@ class SessionParts:
         return self.state.is_busy or self.state.agent_state is AgentState.RUNNING
 
     async def _day_limit(self, state: State) -> ReachedLimit | None:
-        if self._day_limits == Limits(max_iterations=None):
+        if self._day_limits == NO_LIMITS:
             return None
         today = datetime.now(UTC).date()
         return daily_limit_reached(state, self._day_limits, await self._store.spent(today), today)
