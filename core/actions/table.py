@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from core.actions.model_edit import is_model_edit
+from core.edits.model_edit import is_model_edit
 from core.events import (
     RECALL_TOOL,
     Action,

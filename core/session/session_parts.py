@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from core.actions.middleware import ActionPipeline, ConversationParts
-from core.actions.model_edit import ModelEditor
 from core.actions.table import ActionTable
 from core.approval.approval import Approval
 from core.approval.network_access import NetworkAccess
@@ -19,6 +18,7 @@ from core.controller.controller import AgentController
 from core.controller.limits import ReachedLimit, daily_limit_reached
 from core.controller.state import NO_LIMITS, Limits, State
 from core.delegation.delegation import CloseChild, Delegation, MakeChild
+from core.edits.model_edit import ModelEditor
 from core.events import AgentState, MessageAction, Status
 from core.hooks.hooks import Hooks
 from core.llm.title_suggestion import SuggestTitle

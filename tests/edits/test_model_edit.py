@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.actions.model_edit import MAX_LINES, ModelEditor
+from core.edits.model_edit import MAX_LINES, ModelEditor
 from core.errors import ConfigurationError, ModelError, ModelErrorKind
 from core.events import (
     Action,
