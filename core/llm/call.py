@@ -246,8 +246,8 @@ class _Answer:
 async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
     """Execute an order of `host_protocol` and return the content of its `done` line.
 
-    Raises what litellm raises, BadAnswer for an incomplete stream, TimeoutError. Cancelling closes the connection to
-    the provider.
+    Raises what litellm raises, BadAnswer for a stream that is incomplete or has stopped, TimeoutError. Cancelling
+    closes the connection to the provider.
     """
     settings = order["settings"]
     clock = asyncio.get_running_loop().time
@@ -265,7 +265,10 @@ async def complete(litellm: Any, order: Line, on_delta: OnDelta) -> Line:
                     break  # only litellm's own bookkeeping follows, which takes milliseconds
             reader = getattr(stream, "completion_stream", None)  # closing the stream removes it
     except TimeoutError as error:
-        raise TimeoutError(_timeout_message(begun, clock() >= end_at, settings)) from error
+        if begun and clock() < end_at:  # like a connection that broke off without a word
+            stopped = f"the answer stopped for {settings['idle_timeout_s']:g} s"
+            raise BadAnswer(ModelErrorKind.CONNECTION, stopped) from error
+        raise TimeoutError(_timeout_message(clock() >= end_at, settings)) from error
     finally:
         if stream is not None and hasattr(stream, "aclose"):
             await stream.aclose()
@@ -354,11 +357,9 @@ def _key(model: str, key_env: str | None) -> Line:
     return {}
 
 
-def _timeout_message(begun: bool, at_end: bool, settings: Line) -> str:
+def _timeout_message(at_end: bool, settings: Line) -> str:
     if at_end:
         return f"the answer took longer than {settings['total_timeout_s']:g} s"
-    if begun:
-        return f"the answer stopped for {settings['idle_timeout_s']:g} s"
     return f"no answer within {settings['first_token_timeout_s']:g} s"
 
 

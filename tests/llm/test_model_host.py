@@ -25,7 +25,7 @@ from core.llm.providers import PROVIDERS, Provider
 from core.llm.registry import create_llm
 from core.llm.settings import LLMSettings
 from core.protocols import LLMRequest, LLMResponse, ToolCall
-from core.status_messages import RETRY_STATUS
+from core.status_messages import BROKE_OFF, RETRY_STATUS
 from tests.openai_server import (
     KEY,
     Behaviour,
@@ -275,7 +275,6 @@ async def test_cut_stream_gives_no_incomplete_tool_call(host: ModelHost, server:
     [
         (stalls(with_head=False), {"first_token_timeout_s": 0.2}, "no answer within 0.2 s"),
         (stalls(), {"first_token_timeout_s": 0.2}, "no answer within 0.2 s"),
-        (stalls(WHOLE[:3]), {"idle_timeout_s": 0.3, "total_timeout_s": 20}, "the answer stopped for 0.3 s"),
         (sends(*[WHOLE[1]] * 90, pause_s=0.1), {"total_timeout_s": 1}, "the answer took longer than 1 s"),
     ],
 )
@@ -287,6 +286,19 @@ async def test_stalled_provider_times_out(
     error = await error_of(llm)
     assert error.kind is ModelErrorKind.TIMEOUT
     assert str(error).endswith(f"{what} Tried 1 times.") or str(error).endswith(what)
+
+
+async def test_answer_that_stops_is_withdrawn_and_retried(host: ModelHost, server: OpenAIServer) -> None:
+    """A connection that is lost without a word looks like this."""
+    server.then(stalls(WHOLE[:3]), answers("whole"))
+    limits: dict[str, Any] = {"idle_timeout_s": 0.3, "num_retries": 2, "retry_min_wait_s": 0.01}
+    response, frames = await ask(model(host, server, **limits))
+    assert response.text == "whole"
+    assert any(isinstance(frame, Status) and BROKE_OFF in frame.message for frame in frames)
+    server.then(*[stalls(WHOLE[:3])] * 2)
+    error = await error_of(model(host, server, **limits))
+    assert error.kind is ModelErrorKind.CONNECTION
+    assert str(error).endswith("the answer stopped for 0.3 s Tried 2 times.")
 
 
 @pytest.mark.parametrize("base", ["http://127.0.0.1:1/v1", "https://127.0.0.1:{port}/v1", "https://nobody.invalid/v1"])
