@@ -12,6 +12,7 @@ import os.path
 import re
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
+from io import StringIO
 
 from core.errors import ConfigurationError, ModelError, UsageError
 from core.events import (
@@ -53,6 +54,7 @@ TOO_LONG = (
 )
 NO_FILE = "The file {path} cannot be edited: {why}"
 NOT_MADE = "The edit of {path} was not made: {why}"
+CHANGED = "the file was changed while the model wrote the new lines. View it, then edit it again."
 
 DraftModel = Callable[[], AbstractAsyncContextManager[LLM]]
 """Opens the model that writes the new lines. Raises ConfigurationError."""
@@ -87,7 +89,7 @@ class ModelEditor:
         except (UsageError, UnicodeDecodeError) as error:
             why = "it is not UTF-8 text." if isinstance(error, UnicodeDecodeError) else str(error)
             return ErrorObservation(content=NO_FILE.format(path=path, why=why))
-        lines = text.replace("\r\n", "\n").splitlines(keepends=True)
+        lines = _split_lines(text.replace("\r\n", "\n"))
         start, end = _range(action, len(lines))
         if end - start > MAX_LINES:
             return ErrorObservation(content=TOO_LONG.format(start=start + 1, end=end, count=end - start))
@@ -101,6 +103,8 @@ class ModelEditor:
             if isinstance(answer, ErrorObservation):
                 return answer
             written, metrics = answer
+        if await self._read_again(path) != data:
+            return ErrorObservation(content=NOT_MADE.format(path=path, why=CHANGED))
         if written and not written.endswith("\n"):
             written += "\n"
         old = "".join(lines)
@@ -113,6 +117,12 @@ class ModelEditor:
         write = FileWriteAction(path=path, content=written, start=start, end=end)
         done = await self._runtime.execute(write, action_id, on_frame)
         return _edited(path, old, new, metrics) if isinstance(done, FileWriteObservation) else done
+
+    async def _read_again(self, path: str) -> bytes | None:
+        try:
+            return await self._runtime.read_file(path, MAX_BYTES)
+        except UsageError:  # it has become too long, or something else than a file
+            return None
 
     async def _new_lines(
         self, old: str, action: FileEditAction, action_id: int, on_frame: FrameSink
@@ -154,7 +164,7 @@ class ModelEditor:
 
 def _edited(path: str, old: str, new: str, metrics: LLMMetrics | None) -> FileEditObservation:
     """The observation of an edit that was made."""
-    diff = "".join(difflib.unified_diff(old.splitlines(True), new.splitlines(True), path, path))
+    diff = "".join(difflib.unified_diff(_split_lines(old), _split_lines(new), path, path))
     is_small = max(len(old), len(new)) <= MAX_WHOLE_CHARS
     return FileEditObservation(
         content=f"The file {path} has been edited:\n{diff}",
@@ -176,8 +186,13 @@ def _range(action: FileEditAction, count: int) -> tuple[int, int]:
     return max(action.start, 1) - 1, end
 
 
+def _split_lines(text: str) -> list[str]:
+    """Split at line feeds alone, as the editor numbers lines; `splitlines` would also split at form feeds."""
+    return list(StringIO(text, newline="\n"))
+
+
 def _code_block(answer: str, fence: str) -> str | None:
     """The text in the code block of an answer; None if there is none or it does not end."""
-    lines = answer.replace("\r\n", "\n").splitlines(keepends=True)
+    lines = _split_lines(answer.replace("\r\n", "\n"))
     fences = [at for at, line in enumerate(lines) if line.startswith(fence)]
     return "".join(lines[fences[0] + 1 : fences[-1]]) if len(fences) > 1 else None

@@ -28,7 +28,7 @@ from runtime.server import documents, text_file
 from runtime.server.action_executor import Emit, Table
 from runtime.server.documents import ExtraMissingError
 from runtime.server.edit_history import History
-from runtime.server.editor import Edit, Editor, EditorError, excerpt
+from runtime.server.editor import Edit, Editor, EditorError, excerpt, split_lines
 from runtime.server.safe_paths import FileError, Location, Roots
 from runtime.server.text_file import BinaryFileError, TextFile, replace
 
@@ -112,7 +112,7 @@ class Files:
             with self._roots.locate(path, umask=self._umask) as place:
                 before = TextFile("") if place.status() is None else self._readable(place, action)
                 if (action.start, action.end) != (0, -1):
-                    lines = before.text.splitlines(keepends=True)
+                    lines = split_lines(before.text)
                     after = [] if action.end == -1 else lines[action.end :]
                     content = "".join([*lines[: action.start], content, *after])
                 replace(place, dataclasses.replace(before, text=content).encode(), self._umask)
@@ -215,5 +215,5 @@ class Files:
 def _part(text: str, action: FileReadAction) -> str:
     if (action.start, action.end) == (0, -1):
         return text
-    lines = text.splitlines(keepends=True)
+    lines = split_lines(text)
     return "".join(lines[max(action.start, 0) : None if action.end == -1 else max(action.end, 0)])

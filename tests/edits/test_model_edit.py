@@ -151,6 +151,27 @@ async def test_windows_line_ends_stay(bench: Bench) -> None:
     assert bench.file.read_bytes() == b"one\r\n2\r\nthree\r\n"
 
 
+async def test_lines_are_counted_as_the_editor_counts_them(bench: Bench) -> None:
+    bench.file.write_text("one\n\x0c\ntwo\x0b\u2028\x85\nthree\nfour\n")
+    model = Model("```\n3\n```")
+    await bench.edit(model, "3", start=4, end=4)
+    assert bench.file.read_text() == "one\n\x0c\ntwo\x0b\u2028\x85\n3\nfour\n"
+    assert "\nthree\n" in model.requests[0].messages[1]["content"]
+
+
+@pytest.mark.parametrize("after", ["inserted before\n" + OLD, None])
+async def test_file_that_changes_while_the_model_writes_is_left_alone(bench: Bench, after: str | None) -> None:
+    class Slow(Model):
+        async def complete(self, request: LLMRequest, on_frame: FrameSink, cause: int) -> LLMResponse:
+            bench.file.unlink() if after is None else bench.file.write_text(after)
+            return await super().complete(request, on_frame, cause)
+
+    done = await bench.edit(Slow("```\n    return 22\n```"), "return 22", start=6, end=6)
+    assert isinstance(done, ErrorObservation)
+    assert "was changed while the model wrote" in done.content
+    assert (bench.file.read_text() if bench.file.exists() else None) == after
+
+
 @pytest.mark.parametrize(
     ("content", "lines", "why"),
     [

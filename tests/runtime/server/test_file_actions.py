@@ -151,6 +151,14 @@ class TestWrite:
         await desk.write("f.txt", "new", start=start, end=end)
         assert file.read_text() == lines(*before) + "new\n" + lines(*after)
 
+    async def test_only_a_line_feed_ends_a_line(self, desk: Desk) -> None:
+        """As in what `view` numbers; form feeds and separators of Unicode are part of a line."""
+        file = desk.folder / "f"
+        file.write_text("1\x0c\u2028\n2\n3\n")
+        assert (await desk.read("f", start=1, end=2)).content == "2\n"
+        await desk.write("f", "two", start=1, end=2)
+        assert file.read_text() == "1\x0c\u2028\ntwo\n3\n"
+
     async def test_empty_content_removes_lines_or_everything(self, desk: Desk, file: Path) -> None:
         await desk.write("f.txt", "", start=1, end=11)
         assert file.read_text() == lines(1, 12)
