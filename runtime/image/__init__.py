@@ -11,7 +11,7 @@ the same protocol.
 """
 
 from runtime.image.build_context import EXTRAS, Recipe, User
-from runtime.image.builder import DEFAULT_BASE, build, find
+from runtime.image.builder import DEFAULT_BASE, build, find, usual_base
 
 PYTHON = "/opt/handloom/bin/python"
 """The action server's interpreter in the image; `python3` is that of the base."""
@@ -19,4 +19,4 @@ SERVER = (PYTHON, "-I", "-m", "runtime.server")
 """The action server's command. With -I, packages that the agent installs in its home and environment variables that it
 sets have no effect on the server."""
 
-__all__ = ["DEFAULT_BASE", "EXTRAS", "PYTHON", "SERVER", "Recipe", "User", "build", "find"]
+__all__ = ["DEFAULT_BASE", "EXTRAS", "PYTHON", "SERVER", "Recipe", "User", "build", "find", "usual_base"]

@@ -88,6 +88,15 @@ async def find(client: docker.DockerClient, base: str, recipe: Recipe | None = N
     return await _call(_found, client, base, recipe or Recipe(User.of_host()))
 
 
+async def usual_base(client: docker.DockerClient, recipe: Recipe | None = None) -> str:
+    """Return the base of the image that conversations used before an update, so that a build need not name it again.
+
+    It is DEFAULT_BASE, unless there are images and all are on others; then that of the newest. Raises
+    RuntimeUnavailableError if no engine answers.
+    """
+    return await _call(_usual_base, client, recipe or Recipe(User.of_host()))
+
+
 async def build(
     client: docker.DockerClient,
     base: str,
@@ -164,6 +173,12 @@ def _newest(client: docker.DockerClient, recipe: Recipe, *labels: str) -> str | 
     enough = [found for found in built if extras(found) >= set(recipe.extras)]
     enough.sort(key=lambda found: (-len(extras(found)), found.age_s))
     return next((tag for found in enough for tag in found.tags if recipe.named(tag)), None)
+
+
+def _usual_base(client: docker.DockerClient, recipe: Recipe) -> str:
+    built = [found for found in _listed(client, [OURS, BASE_LABEL]) if any(map(recipe.named, found.tags))]
+    bases = [found.labels[BASE_LABEL] for found in sorted(built, key=lambda found: found.age_s)]
+    return DEFAULT_BASE if not bases or DEFAULT_BASE in bases else bases[0]
 
 
 def _remove_replaced(client: docker.DockerClient, base: str, recipe: Recipe, tag: str) -> None:

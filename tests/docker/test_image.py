@@ -98,6 +98,9 @@ class TestBuilding:
         assert await image.find(client, "", recipe) == tag, "who built it with --base need not name the base again"
         other = changed(tmp_path, "ONE = 2\n")
         assert [await image.find(client, base, other) for base in (base_image(), "")] == [None, None]
+        assert await image.usual_base(client, other) == base_image(), "nor after an update, to build it again"
+        unused = image.Recipe(image.User.of_host(), repository="handloom-unused")
+        assert await image.usual_base(client, unused) == image.DEFAULT_BASE
 
     async def test_image_with_extras_serves_who_wants_fewer(self, client: docker.DockerClient, tmp_path: Path) -> None:
         plain = changed(tmp_path, "ONE = 1\n")

@@ -33,12 +33,12 @@ async def build(options: argparse.Namespace) -> int:
     The exit status is 1 if the engine, the network, the disk or a step failed. Cancelling ends the build.
     """
     settings = load(home_folder(os.environ), os.environ).docker
-    base = options.base or settings.base or image.DEFAULT_BASE
     extras = tuple(name for name in image.EXTRAS if name in options.extras)
     recipe = image.Recipe(image.User.of_host(), extras=extras)
     try:
         client = await asyncio.to_thread(connect, settings.engine)
         try:
+            base = options.base or settings.base or await image.usual_base(client)
             with Steps(sys.stderr) as steps:
                 tag = await image.build(client, base, steps.begin, recipe=recipe, force=options.force)
         finally:
