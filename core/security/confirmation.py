@@ -63,6 +63,7 @@ def needs_confirmation(action: Action, mode: ConfirmMode, risk: ActionSecurityRi
 
 
 TAINT, ANALYZERS = "taint", "analyzers"
+FAILED_CHECK = "a check that failed"
 CHECKS = (TAINT, ANALYZERS)
 """Judgement rules that depend on earlier events."""
 

@@ -20,7 +20,15 @@ from core.errors import ConfigurationError
 from core.events import Action, ActionSecurityRisk, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
 from core.globs import matches
 from core.sandbox_types import Denials
-from core.security.confirmation import CHECKS, ConfirmMode, Judgement, Verdict, needs_confirmation, only_thinks
+from core.security.confirmation import (
+    CHECKS,
+    FAILED_CHECK,
+    ConfirmMode,
+    Judgement,
+    Verdict,
+    needs_confirmation,
+    only_thinks,
+)
 from core.security.facts import Facts, facts_of
 from core.security.patterns import (
     COMMAND_TOOLS,
@@ -153,7 +161,7 @@ class Guard:
         except Exception as error:  # the boundary to what models write: an action must not end the run
             log.exception("judging an action failed")
             why = f"Checking this action failed: {type(error).__name__}: {error}"
-            return UNJUDGED, Judgement(Verdict.ASK, "a check that failed", (why[:300],), stays=True)
+            return UNJUDGED, Judgement(Verdict.ASK, FAILED_CHECK, (why[:300],), stays=True)
 
     def _analyse_and_judge(self, action: Action, shell: Shell | None) -> tuple[Facts, Judgement]:
         self.refresh()
@@ -330,9 +338,7 @@ async def _run_check(check: Check, action: Action, facts: Facts) -> Judgement | 
         return await check(action, facts)
     except Exception as error:  # a bug in a check must not allow anything
         log.exception("a check on an action failed")
-        misset = isinstance(error, ConfigurationError)  # of the analyzers, which do not ask in every mode
-        why = (f"{type(error).__name__}: {error}",)
-        return Judgement(Verdict.ASK, "a check that failed", why, in_every_mode=not misset)
+        return Judgement(Verdict.ASK, FAILED_CHECK, (f"{type(error).__name__}: {error}",), in_every_mode=True)
 
 
 def _only_edits_workspace(action: Action, facts: Facts, folders: WorkFolders) -> bool:

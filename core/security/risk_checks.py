@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+from core.errors import ConfigurationError
 from core.events import (
     Action,
     ActionSecurityRisk,
@@ -26,7 +27,7 @@ from core.events import (
     UserRejectObservation,
 )
 from core.security.analyzers import Analyzer, History, analyzers, assess
-from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
+from core.security.confirmation import ANALYZERS, FAILED_CHECK, TAINT, Judgement, Verdict
 from core.security.facts import Facts, facts_of
 from core.security.shell.shell_state import Shell
 from core.security.taint import Taint
@@ -71,19 +72,30 @@ class RiskChecks:
         self._turn = asyncio.Lock()
 
     async def judge(self, action: Action, facts: Facts) -> Judgement:
-        """Return ASK with the reasons, or only the risk. Raises StoreError, ConfigurationError; then the guard asks."""
+        """Return ASK with the reasons, or only the risk. Raises StoreError; then the guard asks.
+
+        Analyzers that are configured wrongly ask in the modes in which analyzers ask. The taint is judged without them.
+        """
+        wrong = ""
         async with self._turn:
             taint, history = await self._caught_up()
             if self._analyzers is None:
-                self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers, self._policies)
+                try:
+                    self._analyzers = await asyncio.to_thread(analyzers, self._settings.analyzers, self._policies)
+                except ConfigurationError as error:
+                    wrong = str(error)
         if isinstance(action, MCPAction) and action.name in (harmless := self._harmless()):
             facts = facts_of(action, workspace=self._workspace(), read_only=harmless)
-        assessed = await assess(self._analyzers, action, facts, history.done)
+        assessed = await assess(self._analyzers or (), action, facts, history.done)
         risky = assessed.reasons if assessed.risk is ActionSecurityRisk.HIGH else ()
+        if wrong:
+            risky = (wrong,)
         if self._settings.taint and (
             reason := await asyncio.to_thread(taint.asks, facts, action, self._is_fine)  # may look at the disk
         ):
             return Judgement(Verdict.ASK, TAINT, (reason, *risky), in_every_mode=True, risk=assessed.risk)
+        if wrong:
+            return Judgement(Verdict.ASK, FAILED_CHECK, risky)
         verdict = Verdict.ASK if assessed.risk is ActionSecurityRisk.HIGH else Verdict.ALLOW
         return Judgement(verdict, ANALYZERS, risky, risk=assessed.risk)
 

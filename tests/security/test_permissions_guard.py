@@ -14,7 +14,7 @@ import pytest
 from core.autorun_paths import NAMES
 from core.errors import ConfigurationError, UsageError
 from core.events import Action, AgentThinkAction, CmdRunAction, FileEditAction, FileReadAction, FileWriteAction
-from core.security.confirmation import ConfirmMode, Judgement, Verdict
+from core.security.confirmation import FAILED_CHECK, ConfirmMode, Judgement, Verdict
 from core.security.facts import Facts
 from core.security.guard import Guard
 from core.security.patterns import parse
@@ -309,24 +309,22 @@ class TestVoices:
         assert await verdict(guard) is Verdict.ASK
 
     @pytest.mark.parametrize(
-        ("mode", "error", "found"),
-        [
-            (ConfirmMode.NEVER, RuntimeError("bug"), Verdict.ASK),
-            (ConfirmMode.RISKY, RuntimeError("bug"), Verdict.ASK),
-            (ConfirmMode.NEVER, ConfigurationError("no such analyzer"), Verdict.ALLOW),
-            (ConfirmMode.RISKY, ConfigurationError("no such analyzer"), Verdict.ASK),
-        ],
+        "fails", [RuntimeError("bug"), Judgement(Verdict.ASK, FAILED_CHECK, ("no such analyzer",), in_every_mode=False)]
     )
+    @pytest.mark.parametrize("mode", [ConfirmMode.NEVER, ConfirmMode.RISKY])
     async def test_failing_check_asks_in_every_mode_unless_misconfigured(
-        self, tmp_path: Path, mode: ConfirmMode, error: Exception, found: Verdict
+        self, tmp_path: Path, mode: ConfirmMode, fails: Exception | Judgement
     ) -> None:
-        async def fails(action: Action, facts: Facts) -> Judgement | None:
-            raise error
+        async def check(action: Action, facts: Facts) -> Judgement | None:
+            if isinstance(fails, Exception):
+                raise fails
+            return fails
 
         guard = guard_in(tmp_path, mode)
         assert await verdict(guard, FileReadAction(path="a")) is Verdict.ALLOW
-        guard.checks = (fails,)
-        assert await verdict(guard, FileReadAction(path="a")) is found
+        guard.checks = (check,)
+        asks = isinstance(fails, Exception) or mode is not ConfirmMode.NEVER
+        assert await verdict(guard, FileReadAction(path="a")) is (Verdict.ASK if asks else Verdict.ALLOW)
 
 
 async def test_conversation_permissions_apply_to_delegates(tmp_path: Path) -> None:

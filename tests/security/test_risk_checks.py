@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import ConfigurationError
 from core.events import (
     Action,
     ActionSecurityRisk,
@@ -24,7 +23,7 @@ from core.events import (
     MessageAction,
 )
 from core.security.analyzers.invariant import USER_FILE
-from core.security.confirmation import ANALYZERS, TAINT, Judgement, Verdict
+from core.security.confirmation import ANALYZERS, FAILED_CHECK, TAINT, Judgement, Verdict
 from core.security.facts import facts_of
 from core.security.risk_checks import RiskChecks, ShellRecord
 from core.security.shell.shell_state import Shell
@@ -151,10 +150,16 @@ async def test_policies_of_the_user_rate_an_action_by_earlier_ones(tmp_path: Pat
     ],
 )
 async def test_broken_policies_of_the_user_are_named(tmp_path: Path, policies: str, why: str) -> None:
-    async with wary(tmp_path, analyzers=("invariant",), policies=policies) as (wariness, _):
-        with pytest.raises(ConfigurationError, match=why) as raised:
-            await judged(wariness, HARMLESS)
-    assert str(tmp_path / USER_FILE) in str(raised.value)
+    async with wary(tmp_path, analyzers=("invariant",), policies=policies) as (wariness, stream):
+        found = await judged(wariness, HARMLESS)
+        assert (found.verdict, found.rule, found.in_every_mode) == (Verdict.ASK, FAILED_CHECK, False)
+        (reason,) = found.reasons
+        assert why in reason
+        assert str(tmp_path / USER_FILE) in reason
+        await read_of_others(stream)
+        after = await judged(wariness, SENDS)
+        assert (after.rule, after.in_every_mode) == (TAINT, True), "the taint needs no analyzers"
+        assert after.reasons[1:] == (reason,)
 
 
 async def test_analyzers_get_the_history(tmp_path: Path) -> None:
@@ -167,8 +172,9 @@ async def test_analyzers_get_the_history(tmp_path: Path) -> None:
 
 async def test_unknown_analyzer_asks(tmp_path: Path) -> None:
     async with wary(tmp_path, analyzers=("nobody",)) as (wariness, _):
-        with pytest.raises(ConfigurationError, match="nobody"):
-            await judged(wariness, HARMLESS)
+        found = await judged(wariness, HARMLESS)
+        assert (found.verdict, found.rule) == (Verdict.ASK, FAILED_CHECK)
+        assert "nobody" in found.reasons[0]
 
 
 READS = FileReadAction(path="a")
