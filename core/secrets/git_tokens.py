@@ -78,4 +78,4 @@ def remedy(place: GitPlace | None, names: Mapping[str, str]) -> str:
             f'If it is private, name its token in config.toml: [sandbox] git_tokens = ["{place.address}=NAME_TOKEN"], '
             "and store it with: handloom secrets set NAME_TOKEN --git."
         )
-    return f"If it is private, store a token for it with: handloom secrets set {name} --git."
+    return f"If it is private, store a token that may read it with: handloom secrets set {name} --git."
