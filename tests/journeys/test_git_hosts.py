@@ -134,4 +134,5 @@ def test_missing_token_is_named(tmp_path: Path) -> None:
         handloom, _ = prepared(tmp_path, host.address, SSL_CERT_FILE=str(host.certificate))
         script = write_script(tmp_path, [{"tool_calls": [bash("ls")]}, FINISH])
         done = handloom("run", "go", "--model", script, "--repo", f"https://{host.address}/team/thing.git")
-    assert "If it is private, store a token that may read it with: handloom secrets set WORK_TOKEN --git." in done.out + done.err
+    told = done.out + done.err
+    assert "If it is private, store a token that may read it with: handloom secrets set WORK_TOKEN --git." in told
