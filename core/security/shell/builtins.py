@@ -55,7 +55,8 @@ def _export(call: Call) -> None:
         name, equals, _ = value.start.partition("=")
         if (value.text == "-x" and call.name != "export") or (value.text == "-p" and len(call.args) == 1):
             continue
-        if not _NAME.fullmatch(name) or (value.is_many and not (equals and is_plain)):
+        is_unsure = value.text is None and not equals  # it may end in a subscript, which declare evaluates
+        if not _NAME.fullmatch(name) or is_unsure or (value.is_many and not is_plain):
             raise call.fail(value, f"an argument of {call.name}")
         exports = call.name == "export" or any(one.text == "-x" for one in call.args)
         if equals:

@@ -32,6 +32,8 @@ _MAGIC = re.compile(r"^/proc/[^/]+/(?:root|cwd|fd|task|exe|map_files)(?:/|$)|^/d
 _ABOVE = re.compile(r"(?:^|/)(?!\.\.?(?:/|$))[^/]+/+(?:\./+)*\.\.(?:/|$)")
 """`folder/..`, whose target depends on links."""
 _UP = re.compile(r"(?:\./+)*\.\.(?:/|$)")
+_GLOB_UP = re.compile(r"(?:^|/)\.[*?\[]")
+"""A pattern that may match `..` as well, in bash before 5.2 and in other shells."""
 _AMBIGUOUS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/(?!/)|(?:[A-Za-z][A-Za-z0-9+.-]*://)?[^/?#]*[^!-$&-~]")
 """A URL with one slash, or with `%` or a non-ASCII letter in its host."""
 _SECRET_NAME = re.compile(r"(?i)\$\{?\w*(?:key|token|secret|passw|credential|database_url|_dsn$)")
@@ -127,8 +129,8 @@ class Call:
             found = [places.home + text[1:]]
         elif not self.folders:
             raise self.fail(value, "the current folder is unknown")
-        elif _UP.match(text) and any(map(places.is_link, self.folders)):
-            raise self.fail(value, "a path through .. from a folder that is reached through a link")
+        elif _UP.match(text) and any(places.is_link(one) or self.shell.wrote(one) for one in self.folders):
+            raise self.fail(value, "a path through .. from a folder that is reached through a link or was moved")
         else:
             found = [f"{folder}/{text}" for folder in self.folders]
         paths = [places.resolve(path, None) or path for path in found]
@@ -140,6 +142,8 @@ class Call:
     def reads(self, value: Value) -> None:
         """Report a file or folder that is read, with everything in it."""
         places = self.findings.places
+        if value.is_glob and _GLOB_UP.search(value.start):
+            raise self.fail(value, "the pattern may expand to a path through ..")
         for path in self._read_paths(value):
             self.findings.read_path(path)
             if value.is_glob and (re.search(r"[?\[]", path) or self.aims_at_secret(path)):

@@ -85,7 +85,7 @@ TABLE = f"""
   just task | --list -l | /[\\w:-]+/? /[\\w.,:@%+=\\x2f-]+/* | run.project
   tox | -p -e=/[\\w,.-]+/ --version | | run.project
   node nodejs | -v --version --test | x? | run.project !node
-  tsx ts-node | --version | x | run.project
+  tsx ts-node | --version | x | run.project !tsx
   bash sh | | q | !shell
   pytest py.test | {_PYTEST} | t* | run.project
   ruff | -qsenh --fix --unsafe-fixes --no-fix --diff --watch --check --statistics --select= --ignore= --extend-select=
@@ -180,7 +180,7 @@ _FOREIGN_MODULES = names(
     " numba "
     "cffi setuptools distutils pkg_resources wheel ansible awscli celery gunicorn twisted scrapy django flask ray dask "
     "dotenv honcho pre_commit keyring execnet rpyc Pyro4 Pyro5 piptools virtualenv pipenv pygments httpie docutils "
-    "test mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
+    "test tornado gevent streamlit mpi4py joblib paramiko supervisor watchdog watchfiles livereload coverage"
 )
 """Modules of others that run what they are given."""
 _ONLY_BASH = re.compile(r"\[\[|\$'|&>|\|&|<<<|[<>]\(|\{[^\s{]*,|\b(?:declare|typeset|pushd|popd|source|pipefail)\b")
@@ -253,6 +253,9 @@ def _python_module(call: Call, value: Value, rest: list[Value]) -> None:
             call.reads(one)
     elif dot and top.isidentifier() and top not in sys.stdlib_module_names | _FOREIGN_MODULES | _MODULES.keys():
         call.passes_arguments(rest)
+        for before, one in zip([value, *rest], rest, strict=False):
+            if not before.start.startswith("-"):  # else a value of an option, mostly data
+                call.passes_path(one)
     else:
         raise call.fail(value, "a module")
 
@@ -299,6 +302,12 @@ def _node(call: Call, arguments: Arguments) -> None:
         _piped(call)
 
 
+def _tsx(call: Call, arguments: Arguments) -> None:
+    """A word without a dot may be a command of its own, such as `watch`, and the code stands behind it."""
+    if any("." not in value.start for value in arguments.operands_of("x")[:1]):
+        raise call.fail(None, "a command of tsx")
+
+
 def _uv_run(call: Call, arguments: Arguments) -> None:
     words = arguments.operands_of("a")
     if not words:
@@ -326,6 +335,7 @@ HANDLERS: dict[str, Handler] = {
     "shell": _shell,
     "fetched_tool": _fetched_tool,
     "node": _node,
+    "tsx": _tsx,
     "uv_run": _uv_run,
     "npm_package": _npm_package,
 }
