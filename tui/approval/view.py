@@ -130,7 +130,7 @@ class QuestionView(Vertical):
         self._digits, self._digit_at = "", float("-inf")
         """The last digits, which may be the beginning of a text, and the time of the last one."""
         self._before_digits = answers
-        self._message = ""
+        self._message = self._hidden = ""
         self._is_built = False
         """Whether the widgets exist. Keys can arrive earlier."""
 
@@ -149,6 +149,9 @@ class QuestionView(Vertical):
         self._show_asked()
         self._show_rows()
         self.say(self._message)
+        body = self.query_one(".question--body", VerticalScroll)
+        for changed in ("scroll_y", "virtual_size", "size"):
+            self.watch(body, changed, self._say_what_is_hidden, init=False)
         self.call_after_refresh(self._fit_why)  # the size may have come before this, and no other follows
         self.call_after_refresh(self.restart_guard)
 
@@ -206,7 +209,7 @@ class QuestionView(Vertical):
         note += [keyed(_("{app.back} goes back."))] if above else []
         self._line("note", "\n".join(note))
         self.query_one(".question--note").set_class(self.asked.is_warning, "-warning")
-        self._line("typed", self.answers.typed)
+        self._show_typed()
         self.set_class(any(row.denies for row in self.answers.rows) and above, "-denies")
         self._show_highlight()
 
@@ -232,6 +235,21 @@ class QuestionView(Vertical):
         if width := self.content_size.width:
             self.set_class(Content(self.asked.why).get_height({}, width) > WHY_LINES, "-reads-on")
         self._line("why", self.asked.short_why if self.has_class("-reads-on") else self.asked.why)
+
+    def _say_what_is_hidden(self) -> None:
+        """Say how many lines are below what is shown, where the line with the length is not."""
+        if not self.query(".question--why"):
+            return  # it was removed
+        body, why = self.query_one(".question--body", VerticalScroll), self.query_one(".question--why")
+        left = 0 if self.asked.length and why.display else round(body.max_scroll_y - body.scroll_y)
+        text = keyed(_("Lines not shown: {n} ({prompt.page_down})."), n=left) if left > 0 else ""
+        if text != self._hidden:
+            self._hidden = text
+            self.set_class(bool(text), "-hides")
+            self._show_typed()
+
+    def _show_typed(self) -> None:
+        self._line("typed", " ".join(filter(None, (self._hidden, self.answers.typed))))
 
     def _line(self, name: str, text: str) -> None:
         line = self.query_one(f".question--{name}", Static)

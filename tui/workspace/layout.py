@@ -106,6 +106,8 @@ Workspace {
     &.-tiny QuestionView > .question--why, &.-tiny QuestionView > .question--note { display: none; }
     &.-tiny QuestionView .question--whole { display: none; }
     &.-tiny QuestionView > .question--typed { display: none; }
+    &.-tiny QuestionView.-hides > .question--typed { display: block; }
+    &.-tiny QuestionView.-hides > .question--rows { max-height: 1; }
     &.-tiny QuestionView > .question--message { max-height: 20vh; }
     &.-tiny QuestionView.-message > .question--title { display: none; }
     &.-tiny #bottom { max-height: 100%; scrollbar-size: 0 0; }

@@ -156,6 +156,18 @@ async def test_answer_is_stored_with_the_scope_of_its_row(keys: list[str], wishe
         assert it.session.wishes == wishes
 
 
+@pytest.mark.parametrize("size", [(40, 12), (30, 8), (80, 24)])
+@pytest.mark.parametrize("part", ["\necho words", " harmless words"], ids=["lines", "words"])
+async def test_command_that_does_not_fit_says_so_until_its_end_is_shown(size: tuple[int, int], part: str) -> None:
+    async with running(size) as it:
+        await held(it, f"echo{part * 24} # end")
+        shown = it.screen_text()
+        assert "# end" not in shown
+        assert "Lines not shown: " in shown or " lines, " in shown
+        await it.press("ctrl+end")
+        assert "Lines not shown: " not in it.screen_text()
+
+
 async def test_typed_message_denies_with_the_message() -> None:
     async with running() as it:
         await held(it, "rm -rf build", risk="high")

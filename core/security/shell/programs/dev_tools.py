@@ -78,7 +78,7 @@ TABLE = f"""
   poetry | --version | @poetry | run.project
   cargo | --version | @cargo | run.project
   go | | @go | run.project
-  rustc | --version |
+  rustc | --version | | run.project
   gofmt | -wlsd | t* | run.project
   make gmake | -Bknsi -j? --dry-run --silent --jobs? --always-make --keep-going --version -C=C --directory=C -f=x |
         {_TARGET}* | run.project
