@@ -42,6 +42,8 @@ MAX_REASONS = 5
 MAX_HEAD_CELLS = 1_000
 MIXED_CHARS = 20_000
 """Characters of a body that are searched for mixed alphabets."""
+MAX_COMPARED = 1_000_000
+"""Limit for the product of the numbers of lines of an edit before and after."""
 UNKNOWN_KINDS = frozenset({"action.unknown", "program.unknown"})
 """Risk rules about unknown actions and programs."""
 _ABOUT_THE_ACTION = frozenset({"thought", "confirmation_state", "security_risk"})
@@ -213,9 +215,16 @@ def _json(value: object) -> str:
 
 
 def _diff(old: str, new: str) -> str:
-    """All lines with their signs; none are omitted."""
-    lines = difflib.ndiff(old.splitlines(), new.splitlines())
-    return "\n".join(line[0] + line[2:] for line in lines if not line.startswith("?"))
+    """All lines with their signs; none are omitted. Large edits are not compared, because that could take minutes."""
+    olds, news = old.splitlines(), new.splitlines()
+    parts = [("replace", 0, len(olds), 0, len(news))]
+    if len(olds) * len(news) <= MAX_COMPARED:
+        parts = difflib.SequenceMatcher(None, olds, news).get_opcodes()
+    lines = list[str]()
+    for tag, begin, end, new_begin, new_end in parts:
+        lines += [(" " if tag == "equal" else "-") + line for line in olds[begin:end]]
+        lines += ["+" + line for line in news[new_begin:new_end]] if tag != "equal" else []
+    return "\n".join(lines)
 
 
 def judged_again(envelope: Envelope, judgement: Judgement) -> Envelope:

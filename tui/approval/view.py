@@ -150,7 +150,7 @@ class QuestionView(Vertical):
         self._show_rows()
         self.say(self._message)
         body = self.query_one(".question--body", VerticalScroll)
-        for changed in ("scroll_y", "virtual_size", "size"):
+        for changed in ("scroll_y", "virtual_size", "show_vertical_scrollbar"):
             self.watch(body, changed, self._say_what_is_hidden, init=False)
         self.call_after_refresh(self._fit_why)  # the size may have come before this, and no other follows
         self.call_after_refresh(self.restart_guard)
@@ -227,6 +227,7 @@ class QuestionView(Vertical):
         if self._is_built:
             self._fit_why()
             self._keep_in_sight()
+            self.call_after_refresh(self._say_what_is_hidden)
 
     def _fit_why(self) -> None:
         """Move long reasons into the body. Before the first layout there is no width, and nothing is known."""
@@ -241,7 +242,8 @@ class QuestionView(Vertical):
         if not self.query(".question--why"):
             return  # it was removed
         body, why = self.query_one(".question--body", VerticalScroll), self.query_one(".question--why")
-        left = 0 if self.asked.length and why.display else round(body.max_scroll_y - body.scroll_y)
+        is_said = not body.show_vertical_scrollbar or (self.asked.length and why.display)
+        left = 0 if is_said else round(body.max_scroll_y - body.scroll_y)
         text = keyed(_("Lines not shown: {n} ({prompt.page_down})."), n=left) if left > 0 else ""
         if text != self._hidden:
             self._hidden = text

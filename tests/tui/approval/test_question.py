@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -67,3 +68,13 @@ def test_control_characters_of_an_action_are_not_drawn() -> None:
     action = FileReadAction(path="/w/\x1b[2Ja\nb")
     asked = ask_about(Envelope(conversation_id="c", id=1, timestamp=NOW, source=EventSource.AGENT, event=action))
     assert "\x1b" not in asked.body
+
+
+@pytest.mark.parametrize("lines", [1_500, 500])
+def test_question_about_a_large_edit_is_made_quickly(lines: int) -> None:
+    old, new = ("".join(f"{name} {at} = {at * 7}\n" for at in range(lines)) for name in ("value", "valu"))
+    action = FileEditAction(path="/w/a", command="str_replace", old_str=old, new_str=new)
+    began = time.process_time()
+    asked = ask_about(Envelope(conversation_id="c", id=1, timestamp=NOW, source=EventSource.AGENT, event=action))
+    assert time.process_time() - began < 2
+    assert asked.body.count("\n-") == asked.body.count("\n+") == lines
