@@ -179,9 +179,8 @@ class _Walk:
         entries = self._entries(fd, only=self._names | _NESTED_NAMES | _BARE_REPOSITORY | {".git", COMMON_DIR})
         if entries.get(COMMON_DIR, stat.S_IFDIR) != stat.S_IFDIR:
             self._common_dir(fd, path, ITSELF)
-        if entries.keys() >= _BARE_REPOSITORY:
+        if entries.keys() >= _BARE_REPOSITORY:  # or a folder that only looks like one, so what is in it counts too
             self._repository(fd, path)
-            return
         for name, kind in entries.items():
             below = os.path.join(path, name)
             if name == COMMON_DIR:
@@ -202,8 +201,11 @@ class _Walk:
                 if inner is not None:
                     self._repository(inner, path)
         elif kind == stat.S_IFREG:
-            target = (_read(".git", fd) or b"").decode("utf-8", "replace").removeprefix("gitdir:").strip()
-            if os.path.isabs(target) or ".." in target.split("/"):
+            if (data := _read(".git", fd)) is None:  # git itself reads larger ones
+                self._add(path, "a file that cannot be read here, by which git takes its settings and hooks", "")
+                return
+            target = data.decode("utf-8", "replace").removeprefix("gitdir:").strip()
+            if target and not _is_folder_below(fd, target):
                 self._add(path, f"git takes its settings and hooks from {target[:200]}", target)
         else:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
@@ -320,6 +322,20 @@ def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
         yield fd
     finally:
         os.close(fd)
+
+
+def _is_folder_below(fd: int, path: str) -> bool:
+    """Whether a path leads to a folder in this one, through no link."""
+    names = [name for name in path.split("/") if name not in {"", "."}]
+    if os.path.isabs(path) or ".." in names or len(names) > MAX_DEPTH:
+        return False
+    with ExitStack() as opened:
+        for name in names:
+            inner = opened.enter_context(_opened(name, _FOLDER, fd))
+            if inner is None:
+                return False
+            fd = inner
+    return True
 
 
 def _read(name: str, folder: int) -> bytes | None:
