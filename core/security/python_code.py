@@ -37,7 +37,7 @@ _FUNCTIONS = names(
     " itertools.chain itertools.product itertools.permutations itertools.combinations itertools.count itertools.groupby"
     " itertools.accumulate itertools.islice itertools.repeat itertools.zip_longest collections.Counter"
     " collections.defaultdict collections.OrderedDict collections.deque functools.reduce operator.add operator.mul"
-    " platform.system platform.machine platform.platform platform.python_version platform.release"
+    " platform.system platform.machine platform.python_version platform.release"
     " sysconfig.get_config_var sysconfig.get_path sysconfig.get_paths hashlib.sha256 hashlib.md5 hashlib.sha1"
     " base64.b64encode base64.b64decode pprint.pprint"
 )

@@ -54,6 +54,7 @@ NOT_UNDERSTOOD = [
     "class A: pass",
     "import sys; sys.path.append('x')",
     "x.__dict__",
+    "import platform\nprint(platform.platform())",
     "import platform; platform.os.remove('x')",
     "import statistics; statistics.sys.modules",
     "while True:\n    exec(x)",
