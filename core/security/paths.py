@@ -52,8 +52,9 @@ _SECRETS: tuple[tuple[str, str], ...] = (
     (r"(?:^|/)\.env(?:$|rc$|\.(?!(?:example|sample|template|dist|defaults?|test)$)[^/]*$)", "secret.read"),
     (r"(?:^|/)(?:id_(?:rsa|dsa|ecdsa|ed25519)|[^/]+\.(?:pem|key|p12|pfx|keystore|jks|kdbx|ppk))$", "secret.read"),
     (r"(?:^|/)(?:credentials|secrets?)(?:\.(?:json|ya?ml|toml|ini|txt|env|enc))?$", "secret.read"),
-    (r"(?:^|/)(?:service[-_]account[^/]*\.json|terraform\.tfstate(?:\.backup)?|\.git-credentials|\.netrc|\.pgpass"
-     r"|\.htpasswd|wp-config\.php|master\.key|kubeconfig)$", "secret.read"),
+    (r"(?:^|/)(?:service[-_]?account[^/]*\.json|terraform\.tfstate(?:\.backup)?|\.git-credentials|\.netrc|\.pgpass"
+     r"|\.htpasswd|wp-config\.php|master\.key|kubeconfig(?:\.ya?ml)?|\.pypirc|\.npmrc|\.kube/config|\.docker/config\.json"
+     r"|[^/]+\.tfvars|[^/]*(?:prod|production|staging)\.env)$", "secret.read"),
 )  # fmt: skip
 _SAMPLES = (
     "~/.ssh/id_rsa", "~/.ssh/id_ed25519", "~/.ssh/config", "~/.aws/credentials", "~/.netrc", "~/.npmrc",
