@@ -94,8 +94,10 @@ class ChipText(TextArea, inherit_bindings=False):
     # -- chips ---------------------------------------------------------------------------------------------------------
 
     def _outside(self, location: Location, *, after: bool) -> Location:
-        """The location, moved out of a chip."""
+        """The location, moved out of a chip. The line below the last one, up to which lines are deleted, has none."""
         row, column = location
+        if row >= self.document.line_count:
+            return location
         for start, end in self.chips.spans(self.document[row]):
             if start < column < end:
                 return row, end if after else start

@@ -198,6 +198,14 @@ async def test_cut_and_delete_keys_work_if_there_is_text(app: PromptApp) -> None
     assert app.reached == []
 
 
+@pytest.mark.parametrize("text", ["", "one", "one\n"])
+async def test_lines_are_deleted_to_the_end_and_beyond(app: PromptApp, text: str) -> None:
+    app.prompt.insert_here(text)
+    await app.pilot.press("ctrl+k", "ctrl+k", "up", "home", "ctrl+k", "ctrl+k", "ctrl+k")
+    assert app.prompt.text == ""
+    assert app.is_running
+
+
 async def test_question_mark_opens_help_only_in_an_empty_prompt(app: PromptApp) -> None:
     await app.pilot.press("question_mark")
     assert [type(message) for message in app.heard] == [Prompt.HelpWanted]
