@@ -204,9 +204,10 @@ class _Walk:
             if (data := _read(".git", fd)) is None:  # git itself reads larger ones
                 self._add(path, "a file that cannot be read here, by which git takes its settings and hooks", "")
                 return
-            target = data.decode("utf-8", "replace").removeprefix("gitdir:").strip()
+            target = data.partition(b"\0")[0].removeprefix(b"gitdir:").removeprefix(b" ").rstrip(b"\r\n")  # as git does
             if target and not _is_folder_below(fd, target):
-                self._add(path, f"git takes its settings and hooks from {target[:200]}", target)
+                shown = target.decode("utf-8", "replace")
+                self._add(path, f"git takes its settings and hooks from {shown[:200]}", shown)
         else:
             self._add(path, "a link or no file, by which git takes its settings and hooks from elsewhere", "")
 
@@ -215,8 +216,8 @@ class _Walk:
         before, data, after = _kind(COMMON_DIR, fd), _read(COMMON_DIR, fd), _kind(COMMON_DIR, fd)
         if before in (None, stat.S_IFDIR) or after is None:  # a placeholder that was just removed
             return
-        where = (data or b"").decode("utf-8", "replace").strip()[:200]
-        if data is not None and where in ("", harmless.strip()):  # git fails on an empty one
+        where = (data or b"").decode("utf-8", "replace").rstrip("\r\n")[:200]
+        if data is not None and where in ("", harmless.strip()):  # git fails on an empty one, and keeps blanks
             return
         self._add(os.path.join(path, COMMON_DIR), f"git takes its settings and hooks from {where}", where)
 
@@ -311,7 +312,7 @@ class _Walk:
 
 
 @contextmanager
-def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
+def _opened(name: str | bytes, flags: int, folder: int | None) -> Iterator[int | None]:
     """Open a name in a folder; yield None if that fails."""
     try:
         fd = os.open(name, flags, dir_fd=folder)
@@ -324,10 +325,10 @@ def _opened(name: str, flags: int, folder: int | None) -> Iterator[int | None]:
         os.close(fd)
 
 
-def _is_folder_below(fd: int, path: str) -> bool:
+def _is_folder_below(fd: int, path: bytes) -> bool:
     """Whether a path leads to a folder in this one, through no link."""
-    names = [name for name in path.split("/") if name not in {"", "."}]
-    if os.path.isabs(path) or ".." in names or len(names) > MAX_DEPTH:
+    names = [name for name in path.split(b"/") if name not in {b"", b"."}]
+    if path.startswith(b"/") or b".." in names or len(names) > MAX_DEPTH:
         return False
     with ExitStack() as opened:
         for name in names:

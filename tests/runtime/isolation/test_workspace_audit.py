@@ -40,6 +40,7 @@ CHANGES: dict[str, tuple[str, str]] = {
     "git init -q --bare any; git -C any config core.hooksPath /x": ("any/config", "setting core.hookspath"),
     "mkdir a; echo 'gitdir: /elsewhere' > a/.git": ("a/.git", "takes its settings and hooks from /elsewhere"),
     "git init -q a; echo ../x > a/.git/commondir": ("a/.git/commondir", "takes its settings and hooks from ../x"),
+    "git init -q a; echo ' .' > a/.git/commondir": ("a/.git/commondir", "takes its settings and hooks from  ."),
     "mkdir -p a/b; echo 'gitdir: b' > a/.git; touch a/b/HEAD; echo ../c > a/b/commondir": (
         "a/b/commondir",
         "takes its settings and hooks from ../c",
@@ -49,6 +50,12 @@ CHANGES: dict[str, tuple[str, str]] = {
         "takes its settings and hooks from /x",
     ),
     "mkdir a; echo 'gitdir: b' > a/.git; ln -s ../.git/c a/b": ("a/.git", "takes its settings and hooks from b"),
+    "mkdir -p a/b; echo 'gitdir:  b' > a/.git; ln -s ../.git/c 'a/ b'": ("a/.git", "settings and hooks from  b"),
+    "mkdir -p a/b; printf 'gitdir: c\\0/b' > a/.git; ln -s ../.git/c a/c": ("a/.git", "settings and hooks from c"),
+    "mkdir -p a/\ufffd; printf 'gitdir: \\377' > a/.git; ln -s /c $'a/\\377'": (
+        "a/.git",
+        "settings and hooks from \ufffd",
+    ),
     "mkdir a; { echo 'gitdir: b'; yes '' | head -c 300000; } > a/.git": ("a/.git", "a file that cannot be read here"),
     "touch HEAD; mkdir objects refs; git init -q a; git -C a config core.pager x": ("a/.git/config", "core.pager"),
     "mkdir a b; ln -s ../b a/.git": ("a/.git", "a link or no file"),
