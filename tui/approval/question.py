@@ -217,7 +217,7 @@ def _json(value: object) -> str:
 def _diff(old: str, new: str) -> str:
     """All lines with their signs; none are omitted. Large edits are not compared, because that could take minutes."""
     olds, news = old.splitlines(), new.splitlines()
-    parts = [("replace", 0, len(olds), 0, len(news))]
+    parts: Sequence[tuple[str, int, int, int, int]] = [("replace", 0, len(olds), 0, len(news))]
     if len(olds) * len(news) <= MAX_COMPARED:
         parts = difflib.SequenceMatcher(None, olds, news).get_opcodes()
     lines = list[str]()

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, cast
 
 from textual import events
-from textual.screen import ModalScreen, ScreenResultType
+from textual.screen import ScreenResultType
 
 from tui.dialogs.answer_list import DIGITS, AnswerRow, Effect, QuestionList, Row
+from tui.dialogs.modal import Modal
 
 if TYPE_CHECKING:
     from tui.app import HandloomApp
@@ -66,7 +67,7 @@ HARMLESS = frozenset({"escape", "pageup", "pagedown", "ctrl+c", "ctrl+q"})
 """Keys that a dialog always gets: they leave, scroll, or ask another question."""
 
 
-class GuardedScreen(ModalScreen[ScreenResultType]):
+class GuardedScreen(Modal[ScreenResultType]):
     """A dialog with a key guard. Subclasses call `is_taken` once for each key, and ignore a key that is not taken.
 
     Those that act through bindings set `guards_bindings`; then the app asks before it gives them a key.

@@ -12,11 +12,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.dialogs.choice_dialog import YesNoScreen
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 
 
@@ -28,7 +28,7 @@ class Field(Input):
         self.cursor_blink = False
 
 
-class LineScreen(ModalScreen[str | None]):
+class LineScreen(Modal[str | None]):
     """Asks for one line. Returns it, or None if the user cancels."""
 
     DEFAULT_CSS = """
@@ -81,7 +81,7 @@ class Choice(NamedTuple):
     note: str = ""
 
 
-class ChoiceScreen(ModalScreen[str | None]):
+class ChoiceScreen(Modal[str | None]):
     """Choose one of a list; typing narrows it down."""
 
     DEFAULT_CSS = f"""
@@ -163,7 +163,7 @@ class SureScreen(YesNoScreen):
             yield from self.answer_rows()
 
 
-class TextScreen(ModalScreen[None]):
+class TextScreen(Modal[None]):
     """A long text to scroll through."""
 
     DEFAULT_CSS = f"""

@@ -15,11 +15,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
 from tui.dialogs.dialog import Field
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 
 SHOWN = 150
@@ -64,7 +64,7 @@ class Clickable(OptionList):
             self.action_select()
 
 
-class Finder(ModalScreen[str | None]):
+class Finder(Modal[str | None]):
     """Searches rows. Returns the key of the chosen one, or None."""
 
     DEFAULT_CSS = """

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from tui.dialogs.search_list import Row, elided, line, ranked
+from tests.tui.workspace.running_app import running
+from tui.approval.commands import MODE_MESSAGES, ModeScreen
+from tui.dialogs.search_list import Clickable, Row, elided, line, ranked
 
 ROWS = [
     Row("a", "Close tab", "Close this conversation", "ctrl+x w"),
@@ -38,3 +40,17 @@ def test_note_is_dropped_before_the_keys() -> None:
 def test_cut_text_ends_with_an_ellipsis() -> None:
     assert [elided("abcdef", width) for width in (6, 5, 1, 0)] == ["abcdef", "abcd…", "…", ""]
     assert elided("日本語", 4) == "日…"
+
+
+async def test_second_choice_before_the_list_is_gone_leaves_nothing_else() -> None:
+    async with running() as it:
+        left = list[str | None]()
+        for _screen in range(2):
+            it.app.push_screen(ModeScreen("risky", MODE_MESSAGES), left.append)
+        await it.settle()
+        found = it.app.screen.query_one(Clickable)
+        found.action_select()
+        found.action_select()
+        await it.settle()
+        assert isinstance(it.app.screen, ModeScreen)
+        assert len(left) == 1
