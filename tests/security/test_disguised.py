@@ -18,7 +18,7 @@ from core.security.command_check import check, request_of
 
 DATA = Path(__file__).parent / "data"
 HOME, WORKSPACE = "/home/rt", "/home/rt/ws"
-ASKED = 0.25
+ASKED = 0.23
 """Share of everyday commands that may ask."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -47,6 +48,11 @@ MAX_ROUNDS = 8
 """Rounds of a loop until the state of the shell no longer changes."""
 _BINARIES = frozenset(["/bin", "/usr/bin", "/sbin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin",
                        "/opt/homebrew/bin"])  # fmt: skip
+_MAKE_VARIABLE = re.compile(r"\$\((?!(?:GET|HEAD|POST|FTP|X11|MAKE.*)\))[A-Z][A-Z0-9_]{2,}\)")
+"""A variable of a Makefile, as in `echo "$(GREEN)done$(RESET)"`, which a shell takes for a command. Debian 12 has 39
+programs with names in capital letters (apt-file); those here do nothing without arguments."""
+_HAS_CASE = sys.platform != "darwin"
+"""Whether CAT is another program than cat."""
 _HARMLESS_OUTPUT = re.compile(r"uname(?: -[mrs])?|arch")
 _FILTER = re.compile(
     r"tee\s[^<]*|(?:head|tail|sort|uniq|wc|grep(?:\s+-\w+)*\s+[^\s<-]\S*)(?:\s+-[\w=]+)*(?:\s+\d+)?\s*(?:[12]?>[^<]*)?"
@@ -346,6 +352,8 @@ class Reader:
         self._substitutions += 1
         if depth >= MAX_DEPTH or self._substitutions > 200:
             raise NotUnderstoodError(one.source, "nested too deeply")
+        if _MAKE_VARIABLE.fullmatch(one.source) and not shell.written and _HAS_CASE:
+            return Value(None, one.source, is_foreign=True, is_many=True)
         before = len(self.findings.unknown)
         self._all(one.body, shell, Input(), depth + 1)
         if one.is_file:
