@@ -16,9 +16,11 @@ from tui.batch.start import _with_options
 
 
 def test_batch_in_the_background_is_attached_to(tmp_path: Path) -> None:
-    batch = Batch(tmp_path, [bash_turn("sleep 1"), FINISH])
+    go = tmp_path / "go"
+    batch = Batch(tmp_path, [bash_turn(f"until [ -e {go} ]; do sleep 0.1; done"), FINISH])
     batch.write({"id": "t", "task": "x"})
     began = batch.run("--detach")
+    go.touch()
     assert (began.status, began.out) == (0, ""), began.err
     assert began.err == f"The batch goes on. To see it: handloom batch attach {batch.out}\n"
     watched = batch.handloom("batch", "attach", str(batch.out))

@@ -224,4 +224,4 @@ async def test_skipped_output_of_an_outage_is_reported(server: Server, tmp_path:
     assert observation.content.endswith("the end")
     (skipped,) = [text for text in told(watcher) if "skipped" in text]
     assert skipped.endswith("chunks of live output were skipped.")
-    assert len(printed(watcher)) < 2_000_000
+    assert len(printed(watcher)) < 3_000_000, "of 3.9 MB; the sockets between hold some"
