@@ -141,6 +141,19 @@ def test_too_large_values_leave_nothing_open(tmp_path: Path, monkeypatch: pytest
     assert set(os.listdir("/proc/self/fd")) == before
 
 
+def test_pipe_that_cannot_be_made_is_reported_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(path: str, mode: int) -> None:
+        raise PermissionError(1, "no pipes here")
+
+    monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path))
+    monkeypatch.setattr(os, "mkfifo", fails)
+    with pytest.raises(PermissionError):
+        SecretHandover({"one": "1"})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pipe_is_in_the_temporary_folder_without_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shell_module, "SHARED_MEMORY", str(tmp_path / "none"))
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
