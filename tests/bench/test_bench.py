@@ -13,7 +13,6 @@ import pytest
 from tests.bench import page, report
 from tests.bench.areas import AREAS
 from tests.bench.figure import Figure, Limit, Target
-from tests.bench.page import PAGE
 from tests.bench.size import SMALL, sized
 from tests.program import ROOT
 
@@ -44,13 +43,6 @@ def test_every_area_can_be_measured(tmp_path: Path, area: str) -> None:
 def test_counts_are_full_by_default() -> None:
     assert SMALL not in os.environ
     assert sized(100, 2) == 100
-
-
-def test_published_page_is_that_of_its_data_and_explains_every_missed_target() -> None:
-    data = page.published()
-    assert PAGE.read_text("utf-8") == page.as_markdown(data)
-    assert list(data["areas"]) == list(AREAS), "all are published"
-    assert set(page.REASONS) == page.missed(data)
 
 
 def test_page_shows_ratios_limits_targets_and_why_they_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
