@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 20.0
 """A start usually takes a third of a second, and seconds with a cold disk."""
-END_TIMEOUT_S = 3.0
-"""The server's own limit is two seconds."""
+END_TIMEOUT_S = 6.0
+"""The server's own limit is five seconds."""
 
 
 class LocalRuntime(ServerRuntime):

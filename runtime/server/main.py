@@ -64,8 +64,8 @@ SHUTDOWN_S = 0.2
 OWNER_FOLDER_CHARS = 32
 BROWSER = "browser"
 """The plugin that can show files."""
-END_WITHIN_S = 2
-"""After this the kernel ends a server that could not end itself."""
+END_WITHIN_S = 5
+"""After this the kernel ends a server that could not end itself; on a busy machine an orderly end takes over two."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
