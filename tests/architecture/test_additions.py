@@ -35,6 +35,7 @@ from core.settings.sections import (
 from runtime.server.action_executor import ActionExecutor, Table, TaskList
 from runtime.server.bash_session import BashSession
 from runtime.server.file_actions import Files
+from tests.program import ROOT
 from tests.runtime.conftest import every_plugin
 
 WITHOUT_A_HANDLER = {"call_tool_mcp"}
@@ -88,3 +89,9 @@ def test_every_settings_section_is_checked() -> None:
     types = [field.annotation for field in Settings.model_fields.values()]
     sections = {t for t in types if inspect.isclass(t) and (issubclass(t, BaseModel) or is_dataclass(t))}
     assert sections == set(SECTIONS) - {Settings}
+
+
+def test_every_dialog_is_left_once() -> None:
+    """A second Enter, which comes before a dialog is gone, would leave the screen below: `Modal` ignores it."""
+    own = [path for path in (ROOT / "tui").rglob("*.py") if "ModalScreen" in path.read_text("utf-8")]
+    assert own == [ROOT / "tui" / "dialogs" / "modal.py"]

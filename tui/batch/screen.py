@@ -20,7 +20,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
@@ -40,6 +39,7 @@ from tui.batch.batch_rows import (
     tallies,
 )
 from tui.dialogs.dialog import Field, SureScreen, TextScreen
+from tui.dialogs.modal import Modal
 from tui.dialogs.search_list import elided
 from tui.file_watcher import RUNG, watch
 from tui.i18n import _
@@ -96,7 +96,7 @@ class Costs(NamedTuple):
     """What these conversations have cost so far; unknown ones are left out. Raises HandloomError."""
 
 
-class BatchScreen(ModalScreen[str | None]):
+class BatchScreen(Modal[str | None]):
     """The screen. Its result is the conversation to open; None if the user leaves."""
 
     HELP = _("The tasks of a batch. Enter opens the conversation of a task, Esc leaves; the batch goes on.")

@@ -17,11 +17,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import Tree
 from textual.widgets.tree import TreeNode
 
 from tui.commands import BY_ID, keyed
+from tui.dialogs.modal import Modal
 from tui.i18n import _, counted
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 from tui.workspace.line_view import Copied
@@ -328,7 +328,7 @@ class EventTree(Tree[Part]):
             self.post_message(self.RawWanted(self.event_id))
 
 
-class EventScreen(ModalScreen[None]):
+class EventScreen(Modal[None]):
     """One event in a dialog. The title is clean."""
 
     DEFAULT_CSS = """

@@ -10,10 +10,10 @@ from textual import events
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.geometry import Offset
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from tui.browser.page_elements import labels
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
 from tui.workspace.layout import PANES
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tui.workspace.context import Context
 
 
-class JumpScreen(ModalScreen[int | None]):
+class JumpScreen(Modal[int | None]):
     """Letters over places, which do not hide the workspace.
 
     Answers with the number of the place; None for Esc and every key that is no letter of a place.

@@ -15,11 +15,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.dialogs.dialog import SureScreen
+from tui.dialogs.modal import Modal
 from tui.i18n import _, counted
 from tui.shortcuts.command import Command, Group
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -124,7 +124,7 @@ def _flat(text: str) -> str:
     return " ".join(str(text)[:ABOUT_CHARS].split())
 
 
-class MCPScreen(ModalScreen[str | None]):
+class MCPScreen(Modal[str | None]):
     """The MCP servers of one workspace."""
 
     DEFAULT_CSS = """

@@ -10,11 +10,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from core.errors import HandloomError
 from tui.dialogs.dialog import Choice, ChoiceScreen, Field
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
 
@@ -31,7 +31,7 @@ ABOUT = _(
 LINE_CELLS = 100
 
 
-class KeyScreen(ModalScreen[bool]):
+class KeyScreen(Modal[bool]):
     """Asks for one key until it is accepted. The result is whether it was stored."""
 
     DEFAULT_CSS = """

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import TextArea
 
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 from tui.plan.model import plan_text, tasks_of
 from tui.shortcuts.command import Command, Group, keyed
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tui.workspace.tab import Tab
 
 
-class PlanScreen(ModalScreen[str | None]):
+class PlanScreen(Modal[str | None]):
     """An editor for the plan before it is approved: one task a line, with its notes indented below.
 
     The result is its text, or None if the user cancels.

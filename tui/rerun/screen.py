@@ -19,12 +19,12 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.geometry import Region
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Static
 
 from tui.dialogs.dialog import Choice, ChoiceScreen
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 from tui.rerun.comparison_sheet import MARKS, OPEN, Row, Sheet, head, summary
 from tui.terminal_io.sanitizer import sanitize_line
@@ -209,7 +209,7 @@ _IDLE_STATES = frozenset({"paused", "stopped", "error", "awaiting_user_input", "
 RUN, DO_NOT_RUN = "run", "do_not_run"
 
 
-class RerunScreen(ModalScreen[None]):
+class RerunScreen(Modal[None]):
     """One run; `rerun` is None for an earlier one. `attempt` runs something in the background."""
 
     DEFAULT_CSS = """

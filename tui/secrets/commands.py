@@ -15,11 +15,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.dialogs.dialog import Field, LineScreen
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
 from tui.terminal_io.sanitizer import sanitize, sanitize_line
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 ADD = "add"
 
 
-class SecretsScreen(ModalScreen[str | int | None]):
+class SecretsScreen(Modal[str | int | None]):
     """One line for each secret."""
 
     DEFAULT_CSS = """

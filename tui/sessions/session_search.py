@@ -17,7 +17,6 @@ from textual import events
 from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 from textual.worker import WorkType
 
@@ -25,6 +24,7 @@ from core.errors import HandloomError
 from core.store.conversations import ConversationInfo
 from core.store.search_index import Hit
 from tui.dialogs.dialog import Field
+from tui.dialogs.modal import Modal
 from tui.i18n import _, counted
 from tui.sessions.conversation_list import ORDERS, HitList, SessionList
 from tui.sessions.filter_chips import Filters
@@ -88,7 +88,7 @@ class ScreenState:
     conversation_id: str = ""
 
 
-class SessionSearchScreen(ModalScreen[SessionChoice | None]):
+class SessionSearchScreen(Modal[SessionChoice | None]):
     """The list of conversations, its filters, the hits of a search, and a preview."""
 
     DEFAULT_CSS = """

@@ -16,11 +16,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from tui.dialogs.dialog import Field
+from tui.dialogs.modal import Modal
 from tui.dialogs.search_list import Clickable, Row, elided, line
 from tui.i18n import _
 from tui.shortcuts.command import Command, Group
@@ -51,7 +51,7 @@ class Operations(NamedTuple):
     """The problem of a value as text for the user; empty if it is valid."""
 
 
-class SettingsScreen(ModalScreen["Setting"]):
+class SettingsScreen(Modal["Setting"]):
     """Shows and changes every setting. The result is a row that is changed elsewhere, if the user chose one."""
 
     DEFAULT_CSS = """

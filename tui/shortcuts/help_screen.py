@@ -16,11 +16,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from tui.commands import BY_ID, COMMANDS, Command, Scope, all_keys, by_group
 from tui.dialogs.dialog import Field
+from tui.dialogs.modal import Modal
 from tui.i18n import _
 
 ESSENTIALS = (
@@ -36,7 +36,7 @@ _PIECE = re.compile(rf"[ -~]+?(?: +|(?=[^ -~])|\Z)[{_CLOSING}]*|[（“《]?[^ -
 """What a line break never splits: a word or one wide character, with its closing punctuation."""
 
 
-class HelpScreen(ModalScreen[str]):
+class HelpScreen(Modal[str]):
     """The keys, searched by typing. Returns `keys` if the user wants to change them."""
 
     DEFAULT_CSS = """

@@ -125,7 +125,7 @@ async def test_project_agent_is_shown_before_it_is_used(tmp_path: Path) -> None:
             await it.pilot.press(answer, "enter")
             await until(it.pilot, lambda: not isinstance(it.app.screen, ReadFirstScreen))
             if answer == "1":
-                await it.sees("start with a line ---")  # behind the path, which may be wrapped
+                await it.sees("---")  # the end of the message, which wraps behind the path
                 assert it.session.id == begun
         async with asyncio.timeout(30):
             await until(it.pilot, lambda: it.session.id != begun)
