@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 from core.controller.controller import STORE_STATUS
 from core.controller.exit_reasons import HaltKind
-from core.errors import ExitStatus, HandloomError
+from core.errors import ExitStatus, HandloomError, UsageError
 from core.events import CONVERSATION_TITLE, AgentState, CondensationAction, Envelope, Frame, Status
 from core.sandbox.setup import RUNTIME_STARTED
 from core.session.agent_session import AgentSession
@@ -159,10 +160,11 @@ async def _see_through(
             continue
         (envelope,) = await session.stream.read(after=awaiting - 1, limit=1)
         refusal = await ask(envelope)
-        if refusal is None:
-            await session.approval.confirm()
-        else:
-            await session.approval.reject(refusal)
+        with suppress(UsageError):  # answered elsewhere in the meantime: what waits now is asked for by itself
+            if refusal is None:
+                await session.approval.confirm(awaiting)
+            else:
+                await session.approval.reject(refusal, awaiting)
 
 
 def _planned(session: AgentSession) -> bool:
