@@ -11,7 +11,10 @@ from __future__ import annotations
 NAMES = (
     ".aider.conf.yml",
     ".amazonq",
+    ".amp",
     ".claude",
+    ".cline",
+    ".clinerules",
     ".codex",
     ".continue",
     ".crush.json",
@@ -21,6 +24,7 @@ NAMES = (
     ".dir-locals.el",
     ".envrc",
     ".exrc",
+    ".factory",
     ".gdbinit",
     ".gemini",
     ".githooks",
@@ -30,6 +34,8 @@ NAMES = (
     ".husky",
     ".idea",
     ".irbrc",
+    ".junie",
+    ".kilocode",
     ".kiro",
     ".lazy.lua",
     ".lefthook-local.json",
@@ -54,8 +60,10 @@ NAMES = (
     ".pdbrc",
     ".pre-commit-config.yaml",
     ".pryrc",
+    ".qwen",
     ".roo",
     ".Rprofile",
+    ".trae",
     ".vimrc",
     ".vscode",
     ".windsurf",
@@ -75,8 +83,8 @@ NAMES = (
     "opencode.jsonc",
 )
 """Files and folders, relative to the workspace. A folder includes everything in it, such as `.cursor/mcp.json`."""
-NESTED = (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml")
-"""Settings of Mercurial and Jujutsu that run programs, as git's do. They are protected whatever the list is."""
+NESTED = (".hg/hgrc", ".hg/hgrc-not-shared", ".hg/sharedpath", ".jj/repo/config.toml", ".sl/config")
+"""Settings of Mercurial, Jujutsu and Sapling that run programs, as git's do. Protected whatever the list is."""
 _PARTS = frozenset(name.lower() for name in NAMES)
 
 

@@ -123,8 +123,8 @@ class SandboxSettings(SettingsSection):
     environment: Names = ()
     """Environment variables for commands and cells, as NAME=VALUE, or NAME alone for its value on this machine."""
     max_memory_mb: int | None = Field(default=None, ge=64)
-    """Memory of a sandbox: in total if the system supports that limit, else of each process. Unset is three
-    quarters of the machine's memory in total, and no limit for each process."""
+    """Memory of a sandbox in total. Unset is three quarters of the machine's memory if the system supports such a
+    limit, else none."""
     max_cpus: float | None = Field(default=None, gt=0)
     """Processors that a sandbox may use."""
     max_processes: int | None = Field(default=1024, ge=16)

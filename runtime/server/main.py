@@ -140,7 +140,9 @@ async def _serve(
     private = Path(tempfile.mkdtemp(prefix="p", dir=options.private_dir))
     context = PluginContext(working_dir, private, lambda: bash.cwd, environment, umask, outputs, options.state_dir)
     plugins = PluginStartup(options.plugins, context)
-    shortage = ShortageWatch(working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")))
+    shortage = ShortageWatch(
+        working_dir, options.min_free, memory_interval_s(environment.get(MEMORY_MONITOR, "")), options.max_memory
+    )
     executor = ActionExecutor([bash.table, files.table, tasks.table, *plugins.tables], shortage)
     servers = MCPProxy(working_dir, environment, umask)
     routes = [
@@ -278,7 +280,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--proxy", type=Path, help="the Unix socket of a proxy for commands")
     parser.add_argument("--git", type=Path, help="the Unix socket of a forwarder for git")
-    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="memory limit of one process")
+    parser.add_argument("--max-memory", type=int, metavar="BYTES", help="memory limit of all processes together")
     parser.add_argument("--max-processes", type=int, metavar="N", help="limit for processes and threads of this user")
     parser.add_argument("--max-file", type=int, metavar="BYTES", help="limit for the size of a file")
     parser.add_argument(

@@ -72,6 +72,19 @@ def memory_bytes(pids: Iterable[int]) -> int:
     return memory
 
 
+def shared_memory_bytes(pids: Iterable[int]) -> int:
+    """Return the memory of processes together, shared pages counted once among those that share them.
+
+    Blocks for milliseconds a process. What cannot be read, such as a process that has ended, counts nothing.
+    """
+    memory_kb = 0
+    for pid in pids:
+        with suppress(OSError):
+            lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+            memory_kb += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return memory_kb * 1024
+
+
 def awaited() -> set[int]:
     """Return the child processes awaited here: shells and kernels."""
     return set(_awaited)

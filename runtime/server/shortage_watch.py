@@ -1,9 +1,10 @@
 """Watches memory, processes and disk while actions run, and records the memory that the sandbox uses.
 
-The kernel kills a process if memory runs out, and this module reports it. If no process can be started any more, every
+The kernel kills a process if memory runs out, and this module reports it; where it limits only each process, commands
+are ended when all processes together exceed that limit. If no process can be started any more, every
 command would wait for ever, so what was left running is ended: before an action, while one runs, and after one that
 took long or was interrupted. A workspace mounted from the host has no size limit, so when the free space of its disk
-falls below the reserve, running commands are ended. Both are polled, because no system notifies of either; the timer
+falls below the reserve, running commands are ended. All are polled, because no system notifies of them; the timer
 stops while only our own processes run. V0's variable `RUNTIME_MEMORY_MONITOR` is the interval of the record in seconds.
 
 Invariant: what was ended is reported once, with the next observation.
@@ -61,10 +62,18 @@ def memory_interval_s(text: str) -> float:
 
 
 class ShortageWatch:
-    """Watches while actions run. `reserve_bytes` stay free on the disk of `folder`; None sets no reserve."""
+    """Watches while actions run.
+
+    `reserve_bytes` stay free on the disk of `folder`; None sets no reserve. `memory_bytes` is the limit for all
+    processes together; None if the system has its own.
+    """
 
     def __init__(
-        self, folder: str, reserve_bytes: int | None = None, memory_interval_s: float = MEMORY_INTERVAL_S
+        self,
+        folder: str,
+        reserve_bytes: int | None = None,
+        memory_interval_s: float = MEMORY_INTERVAL_S,
+        memory_bytes: int | None = None,
     ) -> None:
         self._folder = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)  # even if it is renamed
         least_files = min(MIN_FREE_FILES, os.statvfs(folder).f_files // MIN_FREE_FILES_SHARE)
@@ -76,6 +85,7 @@ class ShortageWatch:
         self._watch: asyncio.Task[None] | None = None
         self._report = ""
         self._memory_interval_s = memory_interval_s
+        self._memory_bytes = memory_bytes
         self._memory = deque[tuple[float, int]](maxlen=MEMORY_SAMPLES)
 
     def memory_history(self) -> list[tuple[float, int]]:
@@ -134,6 +144,7 @@ class ShortageWatch:
             quiet = 0 if self._running_actions or processes.commands_below(os.getpid()) else quiet + 1
             self._record_memory()
             self._check_reserve()
+            await self._check_memory()
             crowded = 0 if _can_start(1) else crowded + 1
             if crowded == CROWDED_POLLS:
                 crowded = 0
@@ -153,9 +164,26 @@ class ShortageWatch:
             self._report = files_ran_out(free_files)
         else:
             return
-        # Without a command, a shell or kernel itself is writing; it is killed and replaced when it is next needed.
-        if not processes.end_commands(os.getpid()):
-            processes.kill_all(processes.awaited())
+        _end_work()
+
+    async def _check_memory(self) -> None:
+        """End what runs if all processes together exceed the limit.
+
+        Resident memory counts shared pages for each process, which is quick and too much; the proportional share is
+        exact, and is read only above the limit.
+        """
+        if (most := self._memory_bytes) is None:
+            return
+        pids = processes.descendants(os.getpid())
+        if processes.memory_bytes(pids) > most and await asyncio.to_thread(processes.shared_memory_bytes, pids) > most:
+            self._report = memory_ran_out(most)
+            _end_work()
+
+
+def _end_work() -> None:
+    """End all commands. Without one, a shell or kernel itself is the cause; it is killed and replaced when needed."""
+    if not processes.end_commands(os.getpid()):
+        processes.kill_all(processes.awaited())
 
 
 def _process_limits() -> Iterator[int]:

@@ -138,3 +138,44 @@ def test_commands_are_ended_when_the_disk_is_full_and_reported_once(what: str, l
     ended, first, second = done.stdout.split("\n")[:3]
     assert (ended, second) == ("-9" if told else "None", "")
     assert (told in first) if told else first == ""
+
+
+TOGETHER = """
+import asyncio, os, subprocess, sys
+from runtime.server import shortage_watch as module
+module.POLL_S = 0.01
+HELD = "import os, sys; held = b'x' * 2**26; [os.fork() for _ in range(2)]; print(flush=True); sys.stdin.read()"
+
+async def main():
+    shortage = module.ShortageWatch("/", memory_bytes=int(sys.argv[1]) * 2**20)
+    left = [subprocess.Popen([sys.executable, "-c", HELD], stdin=-1, stdout=-1) for _ in range(int(sys.argv[2]))]
+    for one in left:
+        one.stdout.readline()
+    with shortage.watched():
+        for _ in range(30):
+            await asyncio.sleep(0.01)
+        while sys.argv[3] and any(one.poll() is None for one in left):
+            await asyncio.sleep(0.01)
+    print([one.poll() for one in left])
+    print(shortage.take())
+    for one in left:
+        one.communicate()
+    await shortage.aclose()
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize(
+    ("most_mb", "parents", "told"),
+    [
+        (200, 1, ""),  # four processes share their 64 MB
+        (200, 4, "limit for all processes is 200 MB"),
+    ],
+)
+def test_commands_are_ended_when_their_memory_together_exceeds_the_limit(most_mb: int, parents: int, told: str) -> None:
+    command = [sys.executable, "-c", TOGETHER, str(most_mb), str(parents), told]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=60, check=True)
+    ended, report = done.stdout.split("\n")[:2]
+    assert ended == str([-9 if told else None] * parents)
+    assert (told in report) if told else report == ""
