@@ -28,7 +28,7 @@ class Limits:
     memory_bytes: int | None = None
     """For all processes together; the one that asks for more is killed."""
     memory_of_each_bytes: int | None = None
-    """For each process, if they cannot be limited together; an allocation beyond it fails."""
+    """Where no group limits them together: for each process, where an allocation beyond it fails, and for all."""
     cpus: float | None = None
     """CPU time per time; 1.5 is one and a half processors."""
     processes: int | None = None
@@ -172,13 +172,10 @@ def _write(file: Path, text: str) -> bool:
 
 
 def described(limits: Limits, applied: frozenset[str] = EVERY, is_closed: bool = True) -> Iterator[str]:
-    """Yield the limits in force as text for the user: for all processes together if a group applies them, else for
-    each.
-    """
-    if limits.memory_bytes is not None and "memory" in applied:
-        yield f"{limits.memory_bytes // MB} MB of memory in all"
-    elif limits.memory_of_each_bytes is not None:
-        yield f"{limits.memory_of_each_bytes // MB} MB of memory for each process"
+    """Yield the limits in force as text for the user. The action server applies that of memory where no group does."""
+    memory_bytes = limits.memory_bytes if "memory" in applied else limits.memory_of_each_bytes
+    if memory_bytes is not None:
+        yield f"{memory_bytes // MB} MB of memory in all"
     if limits.cpus is not None and "cpu" in applied:
         yield f"{limits.cpus:g} processors"
     if limits.processes is not None and ("pids" in applied or is_closed):

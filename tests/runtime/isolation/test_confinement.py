@@ -502,9 +502,18 @@ async def test_usage_and_limits_are_reported(workspace: Path) -> None:
         assert after is not None
         assert after.processes > before.processes
         assert after.memory_bytes - before.memory_bytes > 90_000_000
-        assert "512 MB of memory in all" in after.limits or "512 MB of memory for each process" in after.limits
+        assert "512 MB of memory in all" in after.limits
         assert "100 processes and threads" in after.limits
     assert await runtime.usage() is None
+
+
+async def test_memory_of_all_processes_together_is_limited_without_a_control_group(workspace: Path) -> None:
+    hold = f"{sys.executable} -c 'import time; b = bytearray(100_000_000); time.sleep(600)'"
+    async with isolated(workspace, limits=Limits(memory_of_each_bytes=256 * 1024**2)) as runtime:
+        ended = await run(runtime, f"for i in 1 2 3 4; do {hold} & done; wait", timeout=60)
+        assert "ran out of memory" in ended.metadata.suffix, ended
+        assert "256 MB" in ended.metadata.suffix
+        assert (await run(runtime, "echo still here")).content == "still here"
 
 
 async def test_control_group_limits_all_processes_together(workspace: Path) -> None:
