@@ -68,6 +68,14 @@ async def state_is(session: AgentSession, wanted: AgentState) -> None:
             await session.changed()
 
 
+async def test_a_sent_message_is_returned_as_it_was_stored(tmp_path: Path) -> None:
+    async with conversation(tmp_path, [FINISH], make_runtime=runtimes()) as session:
+        sent = await session.send("go", context="read this first")
+        assert sent in await session.stream.read()
+        assert isinstance(sent.event, MessageAction)
+        assert (sent.event.content, sent.event.context) == ("go", "read this first")
+
+
 async def test_resting_session_is_suspended_and_resumed_by_a_message(tmp_path: Path) -> None:
     async with conversation(tmp_path, [*STEP, *STEP], make_runtime=runtimes()) as session:
         await send_and_settle(session)
