@@ -159,6 +159,15 @@ async def test_document_is_read_as_markdown(tmp_path: Path, kind: str) -> None:
     assert "Its first element `9999` should be within the range of lines" in refused.content
 
 
+async def test_reader_is_in_a_session_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that no key of a terminal reaches it, and nothing that it does reaches the programs of one."""
+    code = "import os; print(os.getsid(0) == os.getpid(), os.getcwd())"
+    monkeypatch.setattr(documents, "start_command", lambda module, kind: [sys.executable, "-c", code])
+    path = tmp_path / "document.pdf"
+    path.write_bytes(b"%PDF-1.4")
+    assert await documents.markdown(os.open(path, os.O_RDONLY), str(path)) == "True /\n"
+
+
 @pytest.mark.parametrize("kind", MAKERS)
 async def test_missing_extra_is_named(tmp_path: Path, kind: str) -> None:
     if not REQUIREMENTS["documents"]():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server import shortage_watch
-from runtime.server.shortage_watch import ShortageWatch, _Reserve, memory_interval_s
+from runtime.server.shortage_watch import ShortageWatch, _process_limits, _Reserve, memory_interval_s
 from tests.program import ROOT
 
 
@@ -62,6 +63,14 @@ async def test_room_is_made_after_twelve_checks_in_a_row_without_any(
                 await asyncio.sleep(0)
     await shortage.aclose()
     assert made == [1] * rooms_made
+
+
+@pytest.mark.parametrize(("limit", "counted"), [(100, 100), (resource.RLIM_INFINITY, sys.maxsize)])
+def test_no_limit_for_processes_counts_as_a_large_one(
+    monkeypatch: pytest.MonkeyPatch, limit: int, counted: int
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (limit, limit))
+    assert next(_process_limits()) == counted
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from runtime.server.transfers import Download, Upload
-from runtime.server.zip_archive import CHUNK_BYTES, ArchiveError, content, entries, quoted
+from runtime.server.zip_archive import CHUNK_BYTES, MAX_DIRECTORY_BYTES, ArchiveError, content, entries, quoted
 from tests.repeated import leaves_nothing
 from tests.runtime import zips
 
@@ -60,6 +60,17 @@ def test_downloads_leave_nothing_open_wherever_they_end(tmp_path: Path, path: st
         ended.append(begun)
 
     leaves_nothing(download)
+
+
+@pytest.mark.parametrize(("more", "is_refused"), [(0, False), (1, True)])
+def test_size_of_the_directory_is_limited(more: int, is_refused: bool) -> None:
+    entry_bytes = 2**16  # so much takes each but the last in the directory, most of it its name
+    count = MAX_DIRECTORY_BYTES // entry_bytes
+    lengths = [entry_bytes - 46] * (count - 1) + [MAX_DIRECTORY_BYTES - entry_bytes * (count - 1) - 46 + more]
+    archive = zips.repeated(*(f"{number:0{length}}" for number, length in enumerate(lengths)))
+    with pytest.raises(ArchiveError) as refused:
+        list(entries(io.BytesIO(archive)))
+    assert ("Send it in parts" in str(refused.value)) is is_refused, "else a path is too long"
 
 
 def announcing(archive: bytes, size: int) -> bytes:
