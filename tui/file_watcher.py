@@ -10,7 +10,7 @@ import asyncio
 import os
 import struct
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO, _DELETE = 0x4, 0x8, 0x40, 0x80, 0x200
@@ -28,9 +28,12 @@ RUNG = _ATTRIB | _CLOSE_WRITE | _DELETE
 class Watch:
     """Watches a file or a folder until `close`."""
 
-    def __init__(self, fd: int, changed: Callable[[], None], rest_s: float, add: Callable[[], object]) -> None:
+    def __init__(
+        self, fd: int, changed: Callable[[], None], rest_s: float, add: Callable[[], object], names: frozenset[bytes]
+    ) -> None:
         """`add` makes the inotify instance `fd` watch the path, also if another file has taken it."""
         self._fd = fd
+        self._names = names
         self._changed = changed
         self._add = add
         self._rest_s = rest_s
@@ -56,9 +59,11 @@ class Watch:
             data = os.read(self._fd, 65536)  # the caller reads all of it
         except BlockingIOError:
             return
-        if any(what & _IGNORED for what in _happened(data)):
+        happened = list(_happened(data))
+        if any(what & _IGNORED for what, _ in happened):
             self._add()
-        self._changed()
+        if not self._names or any(name in self._names for _, name in happened):
+            self._changed()
 
     def close(self) -> None:
         """Stop watching. May be called twice."""
@@ -71,10 +76,13 @@ class Watch:
             self._fd = -1
 
 
-def watch(path: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s: float = 0.0) -> Watch | None:
+def watch(
+    path: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s: float = 0.0, names: Iterable[str] = ()
+) -> Watch | None:
     """Call `changed` on the running loop whenever this file, or one in this folder, changes.
 
-    Returns None if that is not possible. Changes within `rest_s` seconds cause one call, at their end.
+    If `names`, only changes of these files in the folder count, which need not exist yet. Changes within `rest_s`
+    seconds cause one call, at their end. Returns None if it cannot be watched.
     """
     if sys.platform != "linux" or not path.exists():
         return None
@@ -91,13 +99,14 @@ def watch(path: Path, changed: Callable[[], None], what: int = EDITED, *, rest_s
     if add() < 0:
         os.close(fd)
         return None
-    return Watch(fd, changed, rest_s, add)
+    return Watch(fd, changed, rest_s, add, frozenset(map(os.fsencode, names)))
 
 
-def _happened(data: bytes) -> Iterator[int]:
-    """What happened, of each event in what inotify gives."""
+def _happened(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """What happened to which file of a folder, of each event in what inotify gives."""
     place = 0
     while place < len(data):
         _watch, what, _cookie, name_bytes = _EVENT.unpack_from(data, place)
-        yield what
-        place += _EVENT.size + name_bytes
+        place += _EVENT.size
+        yield what, data[place : place + name_bytes].rstrip(b"\0")
+        place += name_bytes

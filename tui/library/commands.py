@@ -145,8 +145,8 @@ class AgentSessions:
         if not is_begun:
             await self.read_now(id)
         record = await self._record(id)
-        file = None if record is None or record.is_gone else record.session.path
-        return AgentSession(partial(self.read_now, id), partial(self.go_on, id), file)
+        folder, names = (None, []) if record is None or record.is_gone else record.session.growing_files()
+        return AgentSession(partial(self.read_now, id), partial(self.go_on, id), folder, names)
 
     async def read_now(self, id: str) -> None:
         """Read a session in its current version. Raises HandloomError if there is nothing to show."""

@@ -6,7 +6,7 @@ Nothing can be written there; a fork goes on from any event in a conversation of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -41,8 +41,10 @@ class AgentSession(NamedTuple):
     """Reads the session as it is now into its copy. Raises HandloomError."""
     fork: Callable[[int], Coroutine[Any, Any, None]]
     """Goes on from an event in a conversation of ours."""
-    file: Path | None
-    """The file that grows; None if the agent has deleted it."""
+    folder: Path | None
+    """The folder in which its files grow; None if the agent has deleted it."""
+    names: Sequence[str] = ()
+    """Those files; all in the folder if there are none."""
 
 
 class AgentTab(FollowTab):
@@ -115,12 +117,13 @@ async def open_agent_session(
     )
     tab.forks = session.fork
     tab.playing = event_id is None
-    if session.file is not None:
+    if session.folder is not None:
         tab.watch = watch(
-            session.file,
+            session.folder,
             lambda: app.attempt(_grow(app, tab, session), tab.reading_group),
             EDITED | _MODIFIED,
             rest_s=REST_S,
+            names=session.names,
         )
     replay_to(app, tab, event_id)
     app.attempt(_grow(app, tab, session), tab.reading_group)

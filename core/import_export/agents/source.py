@@ -99,6 +99,15 @@ class AgentSession:
     Works for files with one record on each line; other readers ignore it.
     """
 
+    def growing_files(self) -> tuple[Path, list[str]]:
+        """The folder in which its agent writes, and the names of the files there; no name if all of them count.
+
+        A database in use is written to its log first.
+        """
+        if self.path.is_dir():
+            return self.path, []
+        return self.path.parent, [self.path.name, f"{self.path.name}-wal"] if self.row else [self.path.name]
+
 
 @dataclass(frozen=True, slots=True)
 class Source:

@@ -8,12 +8,14 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 
 import pytest
 
 from core.import_export.agents.files import cell, columns, database, rows
+from core.import_export.agents.source import AgentSession
 from core.import_export.bounded_json import Fault
 
 WRITER = """
@@ -152,3 +154,11 @@ def test_no_copy_stays_if_the_process_that_reads_it_is_killed(
     with database(path.parent, path) as connection:
         assert list(scratch.iterdir()) == []
         assert [row["text"] for row in connection.execute("SELECT text FROM notes")] == ["first"]
+
+
+def test_log_of_a_database_grows_with_its_sessions(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    in_database = AgentSession(agent="x", id="1", root=tmp_path, path=path, row="1")
+    assert in_database.growing_files() == (tmp_path, ["sessions.db", "sessions.db-wal"])
+    assert replace(in_database, row="").growing_files() == (tmp_path, ["sessions.db"])
+    assert replace(in_database, path=tmp_path).growing_files() == (tmp_path, [])

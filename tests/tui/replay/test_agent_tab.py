@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import sys
 from itertools import pairwise
 from pathlib import Path
@@ -14,8 +15,8 @@ from typing import Any
 import pytest
 
 from core.errors import UsageError
-from tui.file_watcher import watch
-from tui.replay.agent_tab import REST, AgentSession, _grow
+from tui.file_watcher import EDITED, watch
+from tui.replay.agent_tab import _MODIFIED, REST, AgentSession, _grow
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
@@ -30,6 +31,29 @@ async def test_file_that_another_replaces_is_followed(tmp_path: Path) -> None:
         async with asyncio.timeout(30):
             await changed.wait()
         changed.clear()
+    followed.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has inotify")
+async def test_database_is_followed_by_its_log_and_not_by_its_neighbours(tmp_path: Path) -> None:
+    """SQLite writes to the log alone, which its agent makes when it starts and removes when it ends."""
+    path, changed = tmp_path / "sessions.db", asyncio.Event()
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("CREATE TABLE sessions (id)")
+    followed = watch(path.parent, changed.set, EDITED | _MODIFIED, names=[path.name, f"{path.name}-wal"])
+    assert followed is not None
+    (tmp_path / "agent.log").write_text("noise\n")
+    await asyncio.sleep(0)
+    assert not changed.is_set()
+    connection.execute("PRAGMA journal_mode = WAL")
+    async with asyncio.timeout(30):
+        for number in range(3):
+            changed.clear()
+            before = path.stat().st_mtime_ns
+            connection.execute("INSERT INTO sessions VALUES (?)", (number,))
+            await changed.wait()
+            assert path.stat().st_mtime_ns == before
+    connection.close()
     followed.close()
 
 
