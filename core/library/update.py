@@ -114,7 +114,7 @@ def _end_with_parent() -> None:
 
 
 def _limit_memory() -> None:
-    """Have a session that takes too much memory fail, instead of the process that reads it."""
+    """Have a session that takes too much memory fail, instead of the process that finds or reads it."""
     with suppress(ImportError, OSError, ValueError):
         import resource
 
@@ -168,9 +168,8 @@ def _end_with_reader(pipe: int) -> None:
 def main() -> int:
     _keep_output()
     wanted = UpdateRequest(**json.load(sys.stdin))
-    if wanted.session:
-        _limit_memory()
-    else:
+    _limit_memory()
+    if not wanted.session:
         with suppress(OSError):
             os.nice(NICENESS)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from asyncio import timeout
 from concurrent.futures import BrokenExecutor
@@ -95,6 +96,22 @@ async def test_reading_ends_at_once_when_it_is_cancelled(home: Path) -> None:
         async for progress in steps:
             if progress.pending < progress.found:
                 break
+
+
+LIMITED = """
+import io, resource, sys
+from core.library import update
+
+sys.stdin = io.StringIO(update.UpdateRequest(sys.argv[1], [], True, sys.argv[2]).to_json().decode())
+status = update.main()
+assert status == 0, status
+assert resource.getrlimit(resource.RLIMIT_AS)[0] == update.MAX_MEMORY
+"""
+
+
+@pytest.mark.parametrize("session", ["", "claude-code-x"])
+def test_memory_of_the_process_is_limited(home: Path, session: str) -> None:
+    subprocess.run([sys.executable, "-c", LIMITED, home, session], cwd=ROOT, check=True, timeout=60)
 
 
 async def test_process_ends_with_the_one_that_reads_its_output() -> None:
