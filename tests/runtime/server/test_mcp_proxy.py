@@ -20,7 +20,7 @@ from mcp_types import TextContent
 from core.events import CmdRunAction
 from runtime.client import ActionExecutionClient
 from runtime.protocol import KEY_HEADER
-from runtime.server import mcp_process, processes
+from runtime.server import mcp_process, mcp_proxy, processes
 from tests.mcp.supervised import FAULTY, GOOD
 from tests.runtime.action_server import KEY, Process, Server
 from tests.runtime.conftest import WITHIN_S, has_ended
@@ -207,3 +207,12 @@ async def test_the_servers_end_with_the_program_and_are_no_jobs(process: Process
     process.child.terminate()
     assert await asyncio.to_thread(has_ended, pid)
     assert os.environ.get("MARK") is None
+
+
+async def test_stream_of_a_client_that_reads_nothing_is_ended() -> None:
+    proxy, client = mcp_proxy.MCPProxy("/", {}), mcp_proxy._Client()
+    for number in range(mcp_proxy.MAX_QUEUED):
+        await proxy._answer(client, number, "ping", {})
+    assert client.outgoing.qsize() == mcp_proxy.MAX_QUEUED
+    await proxy._answer(client, mcp_proxy.MAX_QUEUED, "ping", {})
+    assert (client.outgoing.get_nowait(), client.outgoing.empty()) == (None, True)
