@@ -90,6 +90,7 @@ async def test_lines_of_the_user_run_in_the_agents_shell(shell: Shell, tmp_path:
     )
     assert "I am agent\n" in observation.content
     assert "The user has given the terminal back" in observation.metadata.suffix
+    assert observation.metadata.exit_code == 0, "the lines have their own"
     assert (await shell.run("echo $X $PWD")).content == f"user {tmp_path}/sub"
 
 
@@ -134,7 +135,7 @@ async def test_turn_without_a_key_does_not_interrupt_the_agents_command(shell: S
     await shell.watcher.sees(b"begun\r\n")
     turn = await take(shell)
     await running
-    await turn.end()
+    assert (await turn.end()).metadata.exit_code == -1, "it still runs"
     (tmp_path / "stop").touch()
     assert "through" in (await shell.run("", blocking=True)).content
 
