@@ -98,6 +98,10 @@ class Facts:
             facts = replace(facts, first_line=_first_line(form["args"]["content"]))
         return facts
 
+    def lasting(self) -> Facts:
+        """What later events do not change: the first line."""
+        return Facts(first_line=self.first_line) if self.first_line else NO_FACTS
+
     def row(self, key: int) -> tuple[Any, ...]:
         """The values of `UPDATE_FACTS`."""
         return key, self.state, self.has_cost, self.cost, self.first_line

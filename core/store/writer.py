@@ -109,6 +109,8 @@ class Lease:
     key: int
     token: int
     next_id: int
+    known: Facts = NO_FACTS
+    """What the row of the conversation has already and keeps, so that an event need not write it again."""
     in_doubt: bool = False
     """A write failed, but SQLite may still recover its rows. Our next write deletes them; if the process ends before
     that, they are part of the log."""
@@ -230,6 +232,8 @@ class EventWriter:
             return
         for request in batch:
             request.lease.next_id += len(request.envelopes)
+            if not request.lease.known.first_line:
+                request.lease.known = _facts_after(NO_FACTS, request).lasting()
             _deliver(request)
 
     def _assign_ids(self, batch: Iterable[_Request]) -> list[_Request]:
@@ -272,22 +276,14 @@ class EventWriter:
             lease.in_doubt = False
 
     async def _insert(self, batch: Iterable[_Request]) -> None:
-        """Insert in one transaction. A single row needs none: one trip to the writing thread instead of three."""
+        """Insert in one transaction, in one trip to the writing thread."""
         rows = [row for request in batch for row in request.rows]
         other_statements = [*_spending(batch), *_facts(batch), *_blobs(batch), *_recorded(batch)]
         if len(rows) == 1 and not other_statements:
             await self.connection.execute(ADD_EVENT, rows[0])
             return
-        await self.connection.execute("BEGIN IMMEDIATE")
-        try:
-            await self.connection.executemany(ADD_EVENT, rows)
-            for statement, row in other_statements:
-                await self.connection.execute(statement, row)
-            await self.connection.execute("COMMIT")
-        except BaseException:
-            with suppress(sqlite3.Error):
-                await self.connection.execute("ROLLBACK")
-            raise
+        run = self.connection._execute  # aiosqlite has no public name for it
+        await run(_write_all, self.connection._conn, rows, other_statements)  # type: ignore[no-untyped-call]
 
     @asynccontextmanager
     async def writing(self, failure: str) -> AsyncIterator[aiosqlite.Connection]:
@@ -312,6 +308,20 @@ class EventWriter:
 _Statement = tuple[str, tuple[Any, ...]]
 
 
+def _write_all(connection: sqlite3.Connection, rows: Sequence[tuple[Any, ...]], others: Iterable[_Statement]) -> None:
+    """Insert events and carry out the other statements in one transaction, in the writing thread."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        connection.executemany(ADD_EVENT, rows)
+        for statement, row in others:
+            connection.execute(statement, row)
+        connection.execute("COMMIT")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            connection.execute("ROLLBACK")
+        raise
+
+
 def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
     spent, day = Spent(), ""
     for request in batch:
@@ -325,12 +335,17 @@ def _spending(batch: Iterable[_Request]) -> Iterator[_Statement]:
 def _facts(batch: Iterable[_Request]) -> Iterator[_Statement]:
     found: dict[int, Facts] = {}
     for request in batch:
-        for draft in request.drafts:
-            before = found.get(request.lease.key, NO_FACTS)
-            found[request.lease.key] = before.after(draft.event, draft.source)
+        found[request.lease.key] = _facts_after(found.get(request.lease.key, request.lease.known), request)
+    known = {request.lease.key: request.lease.known for request in batch}
     for key, facts in found.items():
-        if facts is not NO_FACTS:
+        if facts != known[key]:
             yield UPDATE_FACTS, facts.row(key)
+
+
+def _facts_after(facts: Facts, request: _Request) -> Facts:
+    for draft in request.drafts:
+        facts = facts.after(draft.event, draft.source)
+    return facts
 
 
 def _blobs(batch: Iterable[_Request]) -> Iterator[_Statement]:

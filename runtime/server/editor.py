@@ -54,7 +54,7 @@ class Editor:
     `umask` is the user's; `history` keeps the previous versions.
     """
 
-    def __init__(self, roots: Roots, umask: int = 0o022, history: History | None = None) -> None:
+    def __init__(self, roots: Roots, umask: int, history: History | None = None) -> None:
         self._roots = roots
         self._umask = umask
         self.history = MemoryHistory() if history is None else history

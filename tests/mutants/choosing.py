@@ -59,7 +59,7 @@ class SuiteIndex:
         if module in reached:
             return 3, len(imports)
         if between := sum(module in self._imports.get(one, ()) for one in reached):
-            return 4, -between - shared
+            return 4, -between - (shared or 500 * is_mirrored)
         is_near = is_mirrored and any(one.startswith(".".join(packages[:2])) for one in imports)
         return (5 if is_near else FARTHEST), len(imports)
 

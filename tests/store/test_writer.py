@@ -217,6 +217,20 @@ async def test_failed_commit_stores_no_append_and_the_next_one_succeeds(home: Ho
     assert (a.next_id, b.next_id, home.commits) == (1, 0, 1)
 
 
+async def test_row_of_the_conversation_is_written_only_by_what_changes_it(home: Home) -> None:
+    home.all("CREATE TABLE written (first_line TEXT)")
+    home.all("CREATE TRIGGER writing AFTER UPDATE OF first_line ON conversations BEGIN"
+             " INSERT INTO written VALUES (NEW.first_line); END")  # fmt: skip
+    lease = home.leases[0]
+    for text in (" ", "first", "second", "third"):
+        await home.writer.append(lease, [Draft(MessageAction(content=text), EventSource.USER)])
+    assert home.all("SELECT first_line FROM written") == [("first",)]
+    await home.writer.append(
+        lease, [Draft(AgentStateChangedObservation(agent_state=AgentState.FINISHED), EventSource.AGENT)]
+    )
+    assert home.all("SELECT first_line, state FROM conversations WHERE key = 1") == [("first", "finished")]
+
+
 async def test_pictures_and_recordings_of_an_event_are_stored_with_it_or_not_at_all(home: Home) -> None:
     picture, blobs = extract_pictures(MessageAction(content="look", image_urls=[url(png())]))
     row = RecordedRow(-1, AT, b"printed")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from runtime.server.editor import (
     MAX_CHARS,
     EditorError,
+    _snippet_around,
     excerpt,
     line_numbers_of,
     lines_of,
@@ -81,6 +82,13 @@ def test_empty_last_line_is_not_counted(text: str, lines: list[str]) -> None:
 )
 def test_snippet_has_the_requested_lines(after: int, last: int, part: str) -> None:
     assert snippet(TEXT, after, last) == part
+
+
+@pytest.mark.parametrize(("changed", "first"), [(0, 1), (3, 1), (4, 1), (5, 2), (9, 6)])
+def test_snippet_around_a_change_is_numbered_as_the_file(changed: int, first: int) -> None:
+    text = "".join(f"line {number}\n" for number in range(1, 20))
+    shown = _snippet_around(text, changed, changed, "a file").split("\n")
+    assert shown[1].split() == [str(first), "line", str(first)]
 
 
 def test_lines_of_occurrences_are_listed_once() -> None:
