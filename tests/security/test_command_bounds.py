@@ -28,6 +28,8 @@ def within(before: str, behind: str, depth: int) -> str:
     ("command", "why"),
     [
         (lines("ls", 150), ""),
+        ("echo" + " x" * 499, ""),
+        ("echo" + " x" * 500, "more than 500 words"),
         (lines("ls", 151), "too many commands"),
         (lines("echo $(pwd)", 75), ""),
         (lines("echo $(pwd)", 76), "too many commands"),

@@ -30,6 +30,8 @@ MAX_CHARS = 64 * 1024
 MAX_DEPTH = 12
 MAX_COMMANDS = 150
 """Limit for one text, including its substitutions."""
+MAX_WORDS = 500
+"""Limit for one command; nobody writes a longer one by hand, and reading it takes long."""
 _ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\+?)=")
 _SUBSCRIPT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\[")
 _RESERVED = re.compile(r"(?:[a-z]+|!|\{|\}|\[\[)(?=[\s;&|<>()]|$)")
@@ -255,6 +257,8 @@ class Parser(Scanner):
                 raise self.fail(self.at, "a subscript")
             elif not words and (found := _ASSIGNMENT.match(self.text, self.at)):
                 assignments.append(self._assignment(found))
+            elif len(words) == MAX_WORDS:
+                raise self.fail(self.at, f"more than {MAX_WORDS} words")
             else:
                 words.append(self.word())
         if not (assignments or words or redirects):
