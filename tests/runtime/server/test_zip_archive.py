@@ -62,6 +62,15 @@ def test_downloads_leave_nothing_open_wherever_they_end(tmp_path: Path, path: st
     leaves_nothing(download)
 
 
+def test_directory_with_fewer_entries_than_there_are_is_refused() -> None:
+    """`zipfile` takes the smaller number and shows the rest to nobody."""
+    archive = zips.GOOD
+    for offset in (8, 10):
+        archive = zips.changed(archive, zips.END, offset, "<H", lambda count: count - 1)
+    with pytest.raises(ArchiveError, match="number of entries is wrong"):
+        entries(io.BytesIO(archive))
+
+
 @pytest.mark.parametrize(("more", "is_refused"), [(0, False), (1, True)])
 def test_size_of_the_directory_is_limited(more: int, is_refused: bool) -> None:
     entry_bytes = 2**16  # so much takes each but the last in the directory, most of it its name
