@@ -53,6 +53,7 @@ from core.trust.hook_file import Hook, Moment
 from core.trust.trust_store import TrustPolicy
 from tests.actions.pipelines import through
 from tests.doubles import FINISH, ScriptedRuntime, bash, write_script
+from tests.runtime.conftest import has_ended
 from tests.streams import heard, opened_stream
 from tests.warm_servers import WarmRuntime
 
@@ -507,15 +508,7 @@ async def test_hook_that_times_out_is_killed_with_its_children(tmp_path: Path) -
     result = await host_ended(tmp_path, "sleep 60 & echo $! > child; echo $$ > own; wait", timeout_s=1.0)
     assert result == HookResult(None, timed_out=True)
     for name in ("own", "child"):
-        assert _is_gone(int((tmp_path / name).read_text()))
-
-
-def _is_gone(pid: int) -> bool:
-    """Whether a process has ended; a zombie has."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return True
+        assert has_ended(int((tmp_path / name).read_text()))
 
 
 async def test_hook_that_cannot_run_reports_the_reason(tmp_path: Path) -> None:
