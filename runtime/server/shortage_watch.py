@@ -1,11 +1,11 @@
 """Watches memory, processes and disk while actions run, and records the memory that the sandbox uses.
 
 The kernel kills a process if memory runs out, and this module reports it; where it limits only each process, commands
-are ended when all processes together exceed that limit. If no process can be started any more, every
-command would wait for ever, so what was left running is ended: before an action, while one runs, and after one that
-took long or was interrupted. A workspace mounted from the host has no size limit, so when the free space of its disk
-falls below the reserve, running commands are ended. All are polled, because no system notifies of them; the timer
-stops while only our own processes run. V0's variable `RUNTIME_MEMORY_MONITOR` is the interval of the record in seconds.
+are ended when all processes together exceed that limit. If no process can be started any more, every command would wait
+for ever, so what was left running is ended: before an action, while one runs, and after one that took long or was
+interrupted. A workspace mounted from the host has no size limit, so when the free space of its disk falls below the
+reserve, running commands are ended. All are polled, because no system notifies of them; the timer stops while only our
+own processes run. V0's variable `RUNTIME_MEMORY_MONITOR` is the interval of the record in seconds.
 
 Invariant: what was ended is reported once, with the next observation.
 """
